@@ -1,0 +1,40 @@
+# Two stages: the first builds the wheel and a virtual environment from the locked requirements, the second has
+# that environment and a Python, no pip and no compiler.
+
+FROM python:3.12-slim-bookworm AS build
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore
+WORKDIR /build
+RUN python -m venv tools && python -m venv --without-pip /opt/prudent
+COPY requirements.lock requirements-build.lock ./
+# Before the sources, so that a change of the code does not fetch the requirements again.
+RUN tools/bin/python -m pip --python /opt/prudent/bin/python install --require-hashes --requirement requirements.lock \
+    && tools/bin/python -m pip install --require-hashes --requirement requirements-build.lock
+COPY pyproject.toml README.md ./
+COPY migrations migrations
+COPY service service
+COPY simulator simulator
+RUN tools/bin/python -m pip wheel --no-deps --no-build-isolation --wheel-dir dist . \
+    && tools/bin/python -m pip --python /opt/prudent/bin/python install --no-deps --no-index dist/*.whl
+
+FROM python:3.12-slim-bookworm
+# Numeric, so that an orchestrator can see that it is not root.
+RUN groupadd --gid 10001 prudent \
+    && useradd --uid 10001 --gid prudent --no-log-init --home-dir /data --no-create-home --shell /usr/sbin/nologin prudent \
+    && install --directory --owner prudent --group prudent --mode 0750 /data
+COPY --from=build /opt/prudent /opt/prudent
+ENV PATH=/opt/prudent/bin:$PATH \
+    PYTHONUNBUFFERED=1 \
+    MPLCONFIGDIR=/tmp/matplotlib \
+    PRUDENT_HOST=0.0.0.0 \
+    PRUDENT_PORT=8000 \
+    PRUDENT_DATABASE_URL=sqlite:////data/prudent.db
+WORKDIR /data
+VOLUME /data
+USER 10001:10001
+EXPOSE 8000
+STOPSIGNAL SIGTERM
+# An answer other than 200 raises, and so exits with 1. No proxy stands between a container and itself.
+HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 \
+    CMD ["python", "-c", "import os, urllib.request as u; u.build_opener(u.ProxyHandler({})).open('http://127.0.0.1:' + os.environ['PRUDENT_PORT'] + '/health/ready', timeout=4)"]
+ENTRYPOINT ["prudent"]
+CMD ["serve"]

@@ -1,0 +1,96 @@
+# `make` lists what there is. Everything lives in .venv, made by the first target that needs it and brought up
+# to date when the lock files or pyproject.toml change. It needs Python 3.11 or newer and make (3.81 will do).
+
+HOST ?= 127.0.0.1
+PORT ?= 8000
+DATABASE_URL ?= sqlite:///data/prudent.db
+VENV ?= .venv
+# The Python to use, for example PYTHON=python3.12; empty means the first one found that is new enough.
+PYTHON ?=
+
+export HOST PORT DATABASE_URL PYTHON
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+BIN = $(VENV)/bin
+PIP_INSTALL = $(BIN)/python -m pip install --quiet
+LOCKED = $(PIP_INSTALL) --require-hashes
+COMPILE = $(BIN)/python -m uv pip compile --quiet --universal --python-version 3.11 --fork-strategy fewest \
+	--generate-hashes --no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' $(UPGRADE)
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check format bench lock clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+	@echo
+	@echo 'Settings of make run, given as `make run PORT=9000` or in the environment:'
+	@echo '  HOST=$(HOST) PORT=$(PORT) DATABASE_URL=...'
+
+run: $(VENV)/.runtime ## Serve with a demo campaign, on http://127.0.0.1:8000
+	@mkdir -p data
+	@exec $(BIN)/prudent serve --demo --host "$$HOST" --port "$$PORT" --database-url "$$DATABASE_URL"
+
+test: $(VENV)/.dev ## Install everything, check the code, and run all tests
+	@$(MAKE) --no-print-directory check
+	$(BIN)/python -m pytest
+
+check: $(VENV)/.dev ## Lint, formatting, types and import contracts
+	$(BIN)/python -m ruff check .
+	$(BIN)/python -m ruff format --check .
+	$(BIN)/python -m mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/.dev ## Repair what ruff can repair
+	$(BIN)/python -m ruff check --fix .
+	$(BIN)/python -m ruff format .
+
+bench: $(VENV)/.dev ## Compare throughput with a no-op (BENCH='--seconds 2 --rounds 3 --database postgres --workers 2')
+	$(BIN)/python -m benchmarks.throughput $(BENCH)
+
+# Three lists that agree: all versions are chosen together, for dev, and the smaller lists repeat them.
+lock: $(VENV)/.created ## Write the lock files from pyproject.toml (UPGRADE=--upgrade for the newest versions)
+	$(PIP_INSTALL) uv
+	$(COMPILE) pyproject.toml --group dev --output-file requirements-dev.lock
+	$(COMPILE) pyproject.toml --constraints requirements-dev.lock --output-file requirements.lock
+	$(COMPILE) --group build --constraints requirements-dev.lock --output-file requirements-build.lock
+
+clean: ## Remove the virtual environment, caches and builds; data/ stays
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The stamps are written last, so that a set-up that broke halfway is done again.
+
+$(VENV)/.created:
+	@set -e; \
+	new_enough='import sys; sys.exit(sys.version_info < (3, 11))'; \
+	if ! $(BIN)/python -c "$$new_enough" 2>/dev/null || ! $(BIN)/python -m pip --version >/dev/null 2>&1; then \
+		found=; \
+		for candidate in $${PYTHON:-python3 python3.13 python3.12 python3.11}; do \
+			if "$$candidate" -c "$$new_enough" 2>/dev/null; then found="$$candidate"; break; fi; \
+		done; \
+		if [ -z "$$found" ]; then \
+			echo "Prudent needs Python 3.11 or newer; tried: $${PYTHON:-python3 python3.13 python3.12 python3.11}." >&2; \
+			echo "Install one, or name one: make PYTHON=/path/to/python" >&2; \
+			exit 1; \
+		fi; \
+		if ! "$$found" -c 'import ensurepip, venv' 2>/dev/null; then \
+			echo "$$found cannot make virtual environments: it lacks the module venv or ensurepip." >&2; \
+			echo "On Debian and Ubuntu, install the package python3-venv, then run make again." >&2; \
+			exit 1; \
+		fi; \
+		echo "Making $(VENV) with $$("$$found" --version)"; \
+		"$$found" -m venv --clear $(VENV); \
+	fi; \
+	touch $@
+
+$(VENV)/.runtime: $(VENV)/.created requirements.lock requirements-build.lock pyproject.toml
+	@echo 'Installing what the service needs (a minute or two, once)'
+	@$(LOCKED) -r requirements.lock -r requirements-build.lock
+	@$(PIP_INSTALL) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.created requirements-dev.lock pyproject.toml
+	@echo 'Installing what development needs (a minute or two, once)'
+	@$(LOCKED) -r requirements-dev.lock
+	@$(PIP_INSTALL) --no-deps --no-build-isolation --editable .
+	@touch $@

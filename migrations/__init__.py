@@ -1,0 +1,1 @@
+"""Alembic migrations of Prudent's schema, shipped with the package."""

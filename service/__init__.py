@@ -1,0 +1,1 @@
+"""Prudent: a self-hosted contextual bandit that cares about the bad outcomes."""

@@ -1,0 +1,187 @@
+"""The command line: serve, migrate, verify."""
+
+import logging
+import os
+import signal
+import sys
+from dataclasses import replace
+from typing import Annotated, Any, NoReturn
+
+import httpx
+import structlog
+import typer
+import uvicorn
+from rich.console import Console
+from rich.table import Table
+from sqlalchemy.exc import SQLAlchemyError
+
+from service.serving import NotServableError, prepare
+from service.settings import PREFIX, InvalidSettingError, Settings, read_settings
+from service.store.engines import UnsupportedDatabaseError, create_read_engine, create_write_engine, parse_database_url
+from service.store.schema import UnknownRevisionError, migrate
+from service.verification import verify
+
+GRACE_SECONDS = 8
+app = typer.Typer(help="Prudent: chooses, learns, and minds the bad outcomes.", no_args_is_help=True)
+console = Console()
+
+DatabaseUrl = Annotated[
+    str | None,
+    typer.Option(help="sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME; default PRUDENT_DATABASE_URL."),
+]
+
+
+@app.command()
+def serve(
+    host: Annotated[str | None, typer.Option(help="Address to listen on; default PRUDENT_HOST or 127.0.0.1.")] = None,
+    port: Annotated[int | None, typer.Option(min=0, max=65535, help="Default PRUDENT_PORT or 8000.")] = None,
+    database_url: DatabaseUrl = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Processes; more than one needs Postgres.")] = None,
+    demo: Annotated[bool | None, typer.Option("--demo", help="Create the demo campaign.")] = None,
+) -> None:
+    """Serve the HTTP API. An empty SQLite file is migrated first."""
+    given: dict[str, Any] = {"host": host, "port": port, "database_url": database_url, "workers": workers, "demo": demo}
+    settings = replace(_settings(), **{name: value for name, value in given.items() if value is not None})
+    try:
+        lock = prepare(settings)
+    except (NotServableError, UnknownRevisionError, UnsupportedDatabaseError) as error:
+        _fail(str(error))
+    _export(settings)
+    _configure_logs()
+    if settings.demo:
+        _announce(settings)
+    for kind in (signal.SIGTERM, signal.SIGINT):
+        # uvicorn stops gracefully and then raises the signal again: a stop that was asked for is no failure
+        signal.signal(kind, lambda *_: sys.exit(0))
+    uvicorn.run(
+        "service.main:create_app_from_environment",
+        factory=True,
+        host=settings.host,
+        port=settings.port,
+        workers=settings.workers,
+        loop="uvloop",
+        http="httptools",
+        access_log=False,
+        server_header=False,
+        log_level="warning" if settings.demo else "info",
+        timeout_graceful_shutdown=GRACE_SECONDS,
+    )
+    if lock is not None:
+        lock.close()
+
+
+@app.command("migrate")
+def migrate_command(database_url: DatabaseUrl = None) -> None:
+    """Bring the database's schema to this version. Safe to run from many places at once."""
+    settings = _settings()
+    try:
+        engine = create_write_engine(parse_database_url(database_url or settings.database_url))
+        before, after = migrate(engine)
+    except (UnknownRevisionError, UnsupportedDatabaseError) as error:
+        _fail(str(error))
+    except SQLAlchemyError as error:
+        _fail(f"the database does not answer: {error.__cause__ or error}")
+    console.print(f"schema at {after}" if before == after else f"schema migrated from {before or 'none'} to {after}")
+
+
+@app.command("verify")
+def verify_command(
+    database_url: DatabaseUrl = None,
+    url: Annotated[str | None, typer.Option(help="A live server, to compare its states as well.")] = None,
+) -> None:
+    """Replay every log and compare heads, rewards, snapshots and, with --url, a live server's states."""
+    settings = _settings()
+    try:
+        engine = create_read_engine(parse_database_url(database_url or settings.database_url))
+    except UnsupportedDatabaseError as error:
+        _fail(str(error))
+    table = Table("campaign", "observations", "snapshot", "live", "result")
+    faults = campaigns = 0
+    with httpx.Client(base_url=url or "", timeout=60) as client:
+        try:
+            for verdict in verify(engine, None if url is None else lambda name: _live_model(client, name)):
+                campaigns += 1
+                faults += bool(verdict.faults)
+                result = "ok" if not verdict.faults else "; ".join(verdict.faults)
+                table.add_row(verdict.campaign_id, str(verdict.observations), verdict.snapshot, verdict.live, result)
+        except (SQLAlchemyError, httpx.HTTPError) as error:
+            _fail(f"cannot verify: {error.__cause__ or error}")
+    if campaigns:
+        console.print(table)
+    console.print(f"{campaigns} campaigns, {faults} with faults")
+    raise typer.Exit(1 if faults else 0)
+
+
+def _live_model(client: httpx.Client, campaign_id: str) -> dict[str, Any] | None:
+    reply = client.get(f"/campaigns/{campaign_id}/model")
+    if reply.status_code == httpx.codes.NOT_FOUND:
+        return None
+    reply.raise_for_status()
+    model: dict[str, Any] = reply.json()
+    return model
+
+
+def _settings() -> Settings:
+    try:
+        return read_settings()
+    except InvalidSettingError as error:
+        _fail(str(error))
+
+
+def _fail(message: str) -> NoReturn:
+    Console(stderr=True).print(f"prudent: {message}", style="bold red", markup=False, highlight=False, soft_wrap=True)
+    raise typer.Exit(1)
+
+
+def _export(settings: Settings) -> None:
+    """Worker processes read their settings from the environment."""
+    for name in ("database_url", "host", "port", "workers"):
+        os.environ[PREFIX + name.upper()] = str(getattr(settings, name))
+    os.environ[PREFIX + "DEMO"] = "1" if settings.demo else ""
+
+
+def _configure_logs() -> None:
+    renderer = structlog.dev.ConsoleRenderer() if sys.stderr.isatty() else structlog.processors.JSONRenderer()
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
+    )
+
+
+def _announce(settings: Settings) -> None:
+    """What a newcomer can try."""
+    base = f"http://{settings.host}:{settings.port}"
+    header = "-H 'Content-Type: application/json'"
+    console.print(
+        f"""
+Prudent is starting at {base} with the campaign 'demo': three couriers. One of them is the best
+on average and now and then loses a parcel. Stop it with Ctrl-C. In another terminal, ask which one to send:
+
+  curl -s {base}/select {header} -d '{{"campaign_id": "demo", "decision_id": "parcel-1", "explain": true}}'
+
+and say what came of it (0 to 1, larger is better):
+
+  curl -s {base}/reward {header} -d '{{"decision_id": "parcel-1", "reward": 0.62}}'
+
+What it has learned:  curl -s {base}/campaigns/demo/model
+All calls, to click:  {base}/docs
+""",
+        markup=False,
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def main() -> None:
+    """Entry point."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

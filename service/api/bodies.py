@@ -1,0 +1,53 @@
+"""Reading bodies: bounded before they are parsed, then validated from the bytes."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from fastapi import Request
+from pydantic import BaseModel, TypeAdapter
+
+from service.api.problems import BadBodyError
+
+T = TypeVar("T", bound=BaseModel)
+
+_JSON = ("application/json", "+json")
+
+
+async def read_body(request: Request, bytes_max: int) -> bytes:
+    """The whole body. Raises BadBodyError: 415 if it is encoded or not JSON, 413 if it is too large."""
+    headers = request.headers
+    if headers.get("content-encoding", "identity").lower() != "identity":
+        raise BadBodyError(415, "encoded bodies are not accepted: send it without Content-Encoding")
+    kind = headers.get("content-type", "application/json").split(";")[0].strip().lower()
+    if not kind.endswith(_JSON):
+        raise BadBodyError(415, "send JSON, with Content-Type: application/json")
+    too_large = BadBodyError(413, f"the body is larger than {bytes_max} bytes")
+    declared = headers.get("content-length", "")
+    if declared.isdecimal() and int(declared) > bytes_max:
+        raise too_large
+    chunks: list[bytes] = []
+    size = 0
+    async for chunk in request.stream():
+        size += len(chunk)
+        if size > bytes_max:
+            raise too_large
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def body_of(model: type[T], bytes_max: int) -> Callable[[Request], Awaitable[T]]:
+    """A reader of bodies of one schema. Validating the bytes is 2 to 4 times faster than json.loads and a model."""
+    adapter = TypeAdapter(model)
+
+    async def read(request: Request) -> T:
+        return adapter.validate_json(await read_body(request, bytes_max))
+
+    return read
+
+
+def documented(model: type[BaseModel], example: Any = None) -> dict[str, Any]:
+    """The part of a route's OpenAPI that says what body it takes."""
+    media: dict[str, Any] = {"schema": {"$ref": f"#/components/schemas/{model.__name__}"}}
+    if example is not None:
+        media["example"] = example
+    return {"requestBody": {"required": True, "content": {"application/json": media}}}

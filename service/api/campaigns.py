@@ -1,0 +1,266 @@
+"""Routes about campaigns, their arms and what their models have learned."""
+
+import re
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from typing import Annotated, Any
+
+import orjson
+from fastapi import APIRouter, Path, Query, Request, Response
+from pydantic import BaseModel
+from sqlalchemy import Connection
+
+from service.api import examples
+from service.api.bodies import body_of, documented
+from service.api.decisions import JSON, PROBLEMS, check_count, floats
+from service.api.reader import Reader
+from service.api.replies import (
+    ArmReply,
+    CampaignListReply,
+    CampaignReply,
+    ModelReply,
+    ObservationsReply,
+    render_arm,
+    render_campaign,
+    render_receipt,
+)
+from service.api.requests import ArmChange, ArmRequest, CampaignChange, ObservationBatch, ObservationItem
+from service.campaigns import CampaignConfiguration, resolve
+from service.ledger.administration import CampaignRecord
+from service.ledger.commands import (
+    AddArm,
+    ChangeArm,
+    ChangeCampaign,
+    CreateCampaign,
+    DeleteCampaign,
+    Describe,
+    Observe,
+    WarmStart,
+)
+from service.ledger.errors import InvalidCommandError, NotFoundError
+from service.ledger.ledger import Ledger
+from service.settings import Limits
+from service.store import campaigns as store
+
+ID_PATTERN = r"^[A-Za-z0-9._~-]{1,128}$"
+CampaignPath = Annotated[str, Path(pattern=ID_PATTERN, description="Campaign id.")]
+ArmPath = Annotated[str, Path(pattern=ID_PATTERN, description="Arm id.")]
+LIST_MAX = 1_000
+
+
+def campaign_routes(ledger: Ledger, read: Reader, limits: Limits) -> APIRouter:
+    """Create, list, read, change and delete campaigns."""
+    router = APIRouter(tags=["campaigns"], responses=PROBLEMS)
+    read_creation = body_of(CampaignConfiguration, limits.body_bytes_max)
+    read_change = body_of(CampaignChange, limits.body_bytes_max)
+
+    @router.post(
+        "/campaigns",
+        operation_id="createCampaign",
+        status_code=201,
+        responses={
+            201: {"model": CampaignReply},
+            200: {"model": CampaignReply, "description": "It repeats the creation of this campaign"},
+        },
+        openapi_extra=documented(CampaignConfiguration, examples.CAMPAIGN),
+        response_class=Response,
+    )
+    async def create_campaign(request: Request) -> Response:
+        """Create a campaign. The same request again is a 200; another one for the same id is a 409."""
+        record = await ledger.administer(CreateCampaign(resolve(await read_creation(request))))
+        return _campaign(record)
+
+    @router.get(
+        "/campaigns",
+        operation_id="listCampaigns",
+        responses={200: {"model": CampaignListReply}},
+        response_class=Response,
+    )
+    async def list_campaigns(
+        limit: Annotated[int, Query(ge=1, le=LIST_MAX)] = 100,
+        cursor: Annotated[str | None, Query(max_length=256, description="From the previous page.")] = None,
+    ) -> Response:
+        """List campaigns in the order of their ids."""
+        records = await read(_list, after="" if cursor is None else _decode(cursor), limit=limit + 1)
+        page = records[:limit]
+        more = len(records) > limit
+        next_cursor = _encode(page[-1].row.campaign_id or "") if more else None
+        return _json({"items": [render_campaign(record) for record in page], "next_cursor": next_cursor})
+
+    @router.get(
+        "/campaigns/{campaign_id}",
+        operation_id="getCampaign",
+        responses={200: {"model": CampaignReply}},
+        response_class=Response,
+    )
+    async def get_campaign(campaign_id: CampaignPath) -> Response:
+        """Read a campaign as resolved, with defaults filled in."""
+        record = await read(_find, campaign_id)
+        if record is None:
+            raise NotFoundError("there is no such campaign")
+        return _json(render_campaign(record))
+
+    @router.patch(
+        "/campaigns/{campaign_id}",
+        operation_id="changeCampaign",
+        responses={200: {"model": CampaignReply}},
+        openapi_extra=documented(CampaignChange, examples.CHANGE),
+        response_class=Response,
+    )
+    async def change_campaign(campaign_id: CampaignPath, request: Request) -> Response:
+        """Change a campaign's description, status, or what of its algorithm touches the index only."""
+        change = await read_change(request)
+        record = await ledger.administer(
+            ChangeCampaign(campaign_id, change.description, change.status, change.algorithm)
+        )
+        return _campaign(record)
+
+    @router.delete(
+        "/campaigns/{campaign_id}",
+        operation_id="deleteCampaign",
+        status_code=204,
+        response_class=Response,
+    )
+    async def delete_campaign(
+        campaign_id: CampaignPath,
+        confirm: Annotated[str | None, Query(max_length=128, description="The campaign's id, once more.")] = None,
+    ) -> Response:
+        """Delete a campaign with its log. This cannot be undone."""
+        if confirm != campaign_id:
+            raise InvalidCommandError("must repeat the campaign's id: deleting cannot be undone", field="confirm")
+        await ledger.administer(DeleteCampaign(campaign_id))
+        return Response(status_code=204)
+
+    return router
+
+
+def arm_routes(ledger: Ledger, limits: Limits) -> APIRouter:
+    """Add arms and change their status."""
+    router = APIRouter(tags=["arms"], responses=PROBLEMS)
+    read_arm = body_of(ArmRequest, limits.body_bytes_max)
+    read_change = body_of(ArmChange, limits.body_bytes_max)
+
+    @router.post(
+        "/campaigns/{campaign_id}/arms",
+        operation_id="addArm",
+        status_code=201,
+        responses={201: {"model": ArmReply}, 200: {"model": ArmReply, "description": "The arm is there already"}},
+        openapi_extra=documented(ArmRequest, examples.ARM),
+        response_class=Response,
+    )
+    async def add_arm(campaign_id: CampaignPath, request: Request) -> Response:
+        """Add an arm at run time. The same arm again is a 200; other features for the same id are a 409."""
+        arm = await read_arm(request)
+        record = await ledger.administer(AddArm(campaign_id, arm.arm_id, floats(arm.features)))
+        return _arm(record, arm.arm_id)
+
+    @router.patch(
+        "/campaigns/{campaign_id}/arms/{arm_id}",
+        operation_id="changeArm",
+        responses={200: {"model": ArmReply}},
+        openapi_extra=documented(ArmChange, examples.ARM_CHANGE),
+        response_class=Response,
+    )
+    async def change_arm(campaign_id: CampaignPath, arm_id: ArmPath, request: Request) -> Response:
+        """Pause, retire or reactivate an arm."""
+        change = await read_change(request)
+        return _arm(await ledger.administer(ChangeArm(campaign_id, arm_id, change.status)), arm_id)
+
+    return router
+
+
+def learning_routes(ledger: Ledger, limits: Limits) -> APIRouter:
+    """Warm starts, and what the model has learned."""
+    router = APIRouter(tags=["learning"], responses=PROBLEMS)
+    read_batch = body_of(ObservationBatch, limits.batch_body_bytes_max)
+
+    @router.post(
+        "/campaigns/{campaign_id}/observations",
+        operation_id="observe",
+        responses={200: {"model": ObservationsReply}},
+        openapi_extra=documented(ObservationBatch, examples.OBSERVATIONS),
+        response_class=Response,
+    )
+    async def observe(campaign_id: CampaignPath, request: Request) -> Response:
+        """Learn observations made elsewhere: all of them or, if one is wrong, none."""
+        batch = await read_batch(request)
+        check_count(batch.items, limits)
+        observations = [_warm_start(item, f"items.{place}") for place, item in enumerate(batch.items)]
+        return _json(render_receipt(await ledger.submit(Observe(campaign_id, observations))))
+
+    @router.get(
+        "/campaigns/{campaign_id}/model",
+        operation_id="getModel",
+        responses={200: {"model": ModelReply}},
+        response_class=Response,
+    )
+    async def get_model(campaign_id: CampaignPath) -> Response:
+        """Report what the model has learned, and what may be claimed about it."""
+        return _json(render_receipt(await ledger.submit(Describe(campaign_id))))
+
+    return router
+
+
+def _warm_start(item: ObservationItem, place: str) -> WarmStart:
+    if item.features is not None and item.context is not None:
+        raise InvalidCommandError("give features or context, not both", field=f"{place}.context")
+    when = item.observed_at
+    return WarmStart(
+        arm_id=item.arm_id,
+        features=floats(item.features if item.context is None else item.context),
+        reward=item.reward,
+        observation_id=item.observation_id,
+        observed_at=None if when is None else round(when.timestamp() * 1e6),
+        propensity=item.propensity,
+    )
+
+
+def _find(connection: Connection, campaign_id: str) -> CampaignRecord | None:
+    row = store.find_campaign(connection, campaign_id)
+    return None if row is None else CampaignRecord(row, store.read_arms(connection, [row.key])[row.key])
+
+
+def _list(connection: Connection, *, after: str, limit: int) -> list[CampaignRecord]:
+    rows = store.list_campaigns(connection, after=after, limit=limit)
+    arms = store.read_arms(connection, [row.key for row in rows])
+    return [CampaignRecord(row, arms[row.key]) for row in rows]
+
+
+def _campaign(record: CampaignRecord | None) -> Response:
+    if record is None:
+        raise NotFoundError("there is no such campaign")
+    return _json(render_campaign(record), 201 if record.created else 200)
+
+
+def _arm(record: CampaignRecord | None, arm_id: str) -> Response:
+    for arm in () if record is None else record.arms:
+        if arm.arm_id == arm_id:
+            return _json(render_arm(arm), 201 if record is not None and record.created else 200)
+    raise NotFoundError("there is no such arm")
+
+
+def _json(body: Any, status: int = 200) -> Response:
+    return Response(orjson.dumps(body), status, media_type=JSON)
+
+
+def _encode(text: str) -> str:
+    return urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def _decode(cursor: str) -> str:
+    """The id that the previous page ended with: whatever else it decodes to must not reach the database."""
+    try:
+        campaign_id = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode("ascii")
+    except ValueError:
+        campaign_id = ""
+    if not re.fullmatch(ID_PATTERN, campaign_id):
+        raise InvalidCommandError("is not a cursor of this list", field="cursor")
+    return campaign_id
+
+
+DOCUMENTED_MODELS: list[type[BaseModel]] = [
+    CampaignConfiguration,
+    CampaignChange,
+    ArmRequest,
+    ArmChange,
+    ObservationBatch,
+]

@@ -1,0 +1,60 @@
+"""OpenAPI, and its interactive page with no network: the page's JavaScript comes from a package that ships it."""
+
+from pathlib import Path
+from typing import Any
+
+import fastapi_offline
+from fastapi import FastAPI, Request, Response
+from fastapi.openapi.docs import get_swagger_ui_html
+from fastapi.openapi.utils import get_openapi
+from pydantic.json_schema import models_json_schema
+from starlette.responses import RedirectResponse
+from starlette.staticfiles import StaticFiles
+
+from service.api import campaigns, decisions
+
+DESCRIPTION = """
+Chooses one of several options and learns from what happens, **minding the bad outcomes and not only the average**.
+
+Create a campaign, `POST /select` to get an arm, `POST /reward` to say what came of it. Every error is
+`application/problem+json`.
+"""
+
+
+def install(app: FastAPI) -> None:
+    """Serve ``/openapi.json`` and ``/docs``."""
+    static = Path(fastapi_offline.__file__).parent / "static"
+    app.mount("/docs/static", StaticFiles(directory=static), name="docs-static")
+
+    @app.get("/docs", include_in_schema=False)
+    async def docs(request: Request) -> Response:
+        root = request.scope.get("root_path", "")
+        return get_swagger_ui_html(
+            openapi_url=f"{root}/openapi.json",
+            title="Prudent: API",
+            swagger_js_url=f"{root}/docs/static/swagger-ui-bundle.js",
+            swagger_css_url=f"{root}/docs/static/swagger-ui.css",
+            swagger_favicon_url=f"{root}/docs/static/favicon.png",
+        )
+
+    @app.get("/", include_in_schema=False)
+    async def root(request: Request) -> Response:
+        return RedirectResponse(f"{request.scope.get('root_path', '')}/docs")
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            app.openapi_schema = _build(app)
+        return app.openapi_schema
+
+    app.openapi = openapi  # type: ignore[method-assign]  # FastAPI's documented way to extend the schema
+
+
+def _build(app: FastAPI) -> dict[str, Any]:
+    """FastAPI's schema, with the bodies that our routes read themselves."""
+    schema = get_openapi(title=app.title, version=app.version, description=DESCRIPTION, routes=app.routes)
+    models = [(model, "validation") for model in (*decisions.DOCUMENTED_MODELS, *campaigns.DOCUMENTED_MODELS)]
+    _, definitions = models_json_schema(models, ref_template="#/components/schemas/{model}")  # type: ignore[arg-type]  # the mode is a literal
+    components = schema.setdefault("components", {}).setdefault("schemas", {})
+    for name, definition in definitions["$defs"].items():
+        components.setdefault(name, definition)
+    return schema

@@ -1,0 +1,86 @@
+"""Health, metrics and the counting of requests."""
+
+import time
+
+from fastapi import APIRouter, Response
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from sqlalchemy import Connection
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from service.api.reader import Reader
+from service.api.replies import HealthReply
+from service.ledger.errors import DatabaseUnavailableError
+from service.ledger.ledger import Ledger
+from service.metrics import Metrics
+from service.store.schema import current_revision, latest_revision
+
+
+def operation_routes(ledger: Ledger, read: Reader, metrics: Metrics) -> APIRouter:
+    """``/health/live``, ``/health/ready`` and ``/metrics``."""
+    router = APIRouter(tags=["operations"])
+    needed = latest_revision()
+
+    @router.get("/health/live", operation_id="live")
+    async def live() -> HealthReply:
+        """Whether the process answers."""
+        return HealthReply(status="ok")
+
+    @router.get("/health/ready", operation_id="ready", responses={503: {"model": HealthReply}})
+    async def ready(response: Response) -> HealthReply:
+        """Whether it can serve: the ledger runs, the database answers and has the schema."""
+        detail = None if ledger.is_alive else "the ledger's thread has ended"
+        try:
+            revision = await read(_revision)
+        except DatabaseUnavailableError as error:
+            detail = error.message
+        else:
+            if revision != needed:
+                detail = f"the schema is at {revision}, needed is {needed}: run prudent migrate"
+        if detail is None:
+            return HealthReply(status="ok")
+        response.status_code = 503
+        return HealthReply(status="unavailable", detail=detail)
+
+    @router.get(
+        "/metrics",
+        operation_id="metrics",
+        responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+        response_class=Response,
+    )
+    async def show_metrics() -> Response:
+        """Prometheus metrics of this worker."""
+        return Response(generate_latest(metrics.registry), media_type=CONTENT_TYPE_LATEST)
+
+    return router
+
+
+def _revision(connection: Connection) -> str | None:
+    return current_revision(connection)
+
+
+class CountRequests:
+    """Count each request and its time under its route's template, never under the ids in its path."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self._app, self._metrics = app, metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve, then count."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started = time.perf_counter()
+        status = 500
+
+        async def watch(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watch)
+        finally:
+            route = getattr(scope.get("route"), "path", "other")
+            self._metrics.requests.labels(route, scope["method"], status).inc()
+            self._metrics.request_seconds.labels(route).observe(time.perf_counter() - started)

@@ -1,0 +1,225 @@
+"""Replies: their schemas for the documentation, and how they are rendered."""
+
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from pydantic import BaseModel, Field
+
+from service.campaigns import Algorithm, CampaignConfiguration, Model, RewardRules, Risk
+from service.core.policy import Reason
+from service.ledger.administration import CampaignRecord
+from service.ledger.commands import Decision, ModelReport, ObserveReceipt, RewardReceipt
+from service.ledger.state import features_from_bytes
+from service.store.campaigns import ArmRow
+
+
+class ScoredArmReply(BaseModel):
+    """One candidate."""
+
+    arm_id: str
+    estimate: float = Field(description="Estimated risk-adjusted reward, in reward units.")
+    bonus: float
+    index: float = Field(description="estimate + exploration x bonus.")
+
+
+class SelectReply(ScoredArmReply):
+    """A decision, recorded before this reply."""
+
+    decision_id: str
+    campaign_id: str
+    reason: Reason
+    greedy_arm_id: str = Field(description="The arm with the best estimate.")
+    exploring: bool
+    propensity: float | None = Field(description="1 by index, 1/n in an n-way tie, null for an external choice.")
+    observations: int = Field(description="Sequence of the state used.")
+    recommended_arm_id: str | None = Field(default=None, description="Only of an external choice.")
+    arms: list[ScoredArmReply] | None = Field(default=None, description="Only if asked by explain; best first.")
+
+
+class RewardReply(BaseModel):
+    """A reward, recorded and learned before this reply."""
+
+    decision_id: str
+    campaign_id: str
+    arm_id: str
+    reward: float
+    observations: int = Field(description="This reward's own sequence, also on a repeat.")
+    duplicate: bool
+    learned: bool = Field(description="false while the campaign is paused.")
+
+
+class ItemStatus(BaseModel):
+    """Status of one item of a batch, as if it had been sent alone."""
+
+    status: int
+
+
+class SelectItemReply(SelectReply, ItemStatus):
+    """One decision of a batch."""
+
+
+class RewardItemReply(RewardReply, ItemStatus):
+    """One reward of a batch."""
+
+
+class FailedItemReply(ItemStatus):
+    """One item that failed; the others did not suffer from it."""
+
+    title: str
+    detail: str
+    errors: list["FieldError"] = []
+
+
+class SelectBatchReply(BaseModel):
+    """Answers in the order of the items."""
+
+    items: list[SelectItemReply | FailedItemReply]
+
+
+class RewardBatchReply(BaseModel):
+    """Answers in the order of the items."""
+
+    items: list[RewardItemReply | FailedItemReply]
+
+
+class ObservationsReply(BaseModel):
+    """What became of the observations."""
+
+    accepted: int
+    duplicates: int
+    observations: int = Field(description="Head of the log afterwards.")
+
+
+class ArmReply(BaseModel):
+    """A registered arm."""
+
+    arm_id: str
+    features: list[float] | None
+    status: Literal["active", "paused", "retired"]
+
+
+class CampaignReply(BaseModel):
+    """A campaign as resolved, with defaults filled in."""
+
+    campaign_id: str
+    description: str
+    risk: Risk
+    model: Model
+    arms: list[ArmReply]
+    algorithm: Algorithm
+    reward: RewardRules
+    seed: int
+    status: Literal["active", "paused", "archived"]
+    observations: int
+    created_at: datetime
+
+
+class CampaignListReply(BaseModel):
+    """A page of campaigns; pass ``next_cursor`` as cursor for the next one."""
+
+    items: list[CampaignReply]
+    next_cursor: str | None
+
+
+class ArmModelReply(BaseModel):
+    """What is known of an arm."""
+
+    arm_id: str
+    status: str
+    theta: list[float] | None
+    radius: float | None
+
+
+class ModelReply(BaseModel):
+    """What the model has learned."""
+
+    campaign_id: str
+    algorithm: str
+    observations: int = Field(description="Sequence of the state.")
+    head: int = Field(description="Last sequence number of the log; larger while paused.")
+    theta: list[float] | None = Field(description="Shared model.")
+    arms: list[ArmModelReply]
+    conditioning: float
+    noise_scale: float = Field(description="In use; measured where the configuration says null.")
+    parameter_bound: float
+    radius: float | None
+    guaranteed: bool
+    guarantee_note: str
+    convergence: dict[str, int | bool | None]
+    features_above_bound: int
+    warnings: list[str]
+    state_digest: str | None = Field(description="Of the state's bytes; null for the exact minimiser.")
+
+
+class HealthReply(BaseModel):
+    """Whether the process lives, or is ready to serve."""
+
+    status: Literal["ok", "unavailable"]
+    detail: str | None = None
+
+
+class FieldError(BaseModel):
+    """What is wrong with one field."""
+
+    field: str
+    message: str
+
+
+class Problem(BaseModel):
+    """An error, as RFC 9457 describes it."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    errors: list[FieldError] = []
+
+
+def render_decision(decision: Decision) -> dict[str, Any]:
+    """A decision as SelectReply."""
+    reply: dict[str, Any] = {
+        "decision_id": decision.decision_id,
+        "campaign_id": decision.campaign_id,
+        "arm_id": decision.arm_id,
+        "estimate": decision.estimate,
+        "bonus": decision.bonus,
+        "index": decision.index,
+        "reason": decision.reason,
+        "greedy_arm_id": decision.greedy_arm_id,
+        "exploring": decision.exploring,
+        "propensity": decision.propensity,
+        "observations": decision.observations,
+    }
+    if decision.recommended_arm_id is not None:
+        reply["recommended_arm_id"] = decision.recommended_arm_id
+    if decision.arms is not None:
+        reply["arms"] = [asdict(arm) for arm in decision.arms]
+    return reply
+
+
+def render_receipt(receipt: RewardReceipt | ObserveReceipt | ModelReport) -> dict[str, Any]:
+    """A receipt or report: its fields have the contract's names."""
+    return asdict(receipt)
+
+
+def render_campaign(record: CampaignRecord) -> dict[str, Any]:
+    """A campaign as CampaignReply."""
+    configuration = CampaignConfiguration.model_validate_json(record.row.configuration)
+    return configuration.model_dump(mode="json") | {
+        "arms": [render_arm(arm) for arm in record.arms],
+        "status": record.row.status,
+        "observations": record.row.head,
+        "created_at": render_instant(record.row.created_at),
+    }
+
+
+def render_arm(arm: ArmRow) -> dict[str, Any]:
+    """An arm as ArmReply."""
+    features = None if arm.features is None else features_from_bytes(arm.features).tolist()
+    return {"arm_id": arm.arm_id, "features": features, "status": arm.status}
+
+
+def render_instant(microseconds: int) -> str:
+    """RFC 3339 in UTC."""
+    return datetime.fromtimestamp(microseconds / 1e6, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -1,0 +1,11 @@
+"""The estimators, which share one shape: observe, refresh, theta, gram, weighted_gram, mark, restore."""
+
+from typing import TypeAlias
+
+from service.core.exact import ExactMinimizer
+from service.core.online import OnlineGradient, Schedule
+from service.core.ridge import Ridge
+
+Estimator: TypeAlias = Ridge | ExactMinimizer | OnlineGradient
+
+__all__ = ["Estimator", "ExactMinimizer", "OnlineGradient", "Ridge", "Schedule"]

@@ -1,0 +1,164 @@
+"""The exact minimiser of the empirical risk, refitted on the whole history."""
+
+import math
+
+import numpy as np
+
+from service.core.blocks import BlockRows, Histories, check_observation, is_gram
+from service.core.losses import Array, Loss
+from service.core.solver import minimise, weighted_gram
+
+
+class ExactMinimizer:
+    """theta = argmin over ||theta|| <= bound of sum L(y, <theta, x>) + alpha/2 ||theta||^2, for each block.
+
+    The ball is each block's own; `bound` None means none. `refresh` solves the blocks that changed, starting
+    from their last theta, so theta is the minimiser to rounding and its last digits depend on when `refresh`
+    was called. A solve without a certificate is not believed: the block keeps its theta (its observations
+    too), and the solve is counted in `uncertified`.
+
+    Public arrays, valid after `refresh` and until `add_block` or `restore`; not to be written to:
+    theta (B, d); gram (B, d, d), sum of x x^T; weighted_gram (B, d, d), sum of d2 x x^T at theta, both exactly
+    symmetric; multiplier (B,), mu of the solver. Counters over the estimator's life: fits, uncertified,
+    bound_active (fits in which the ball binds). The history is kept, 8 (d + 1) bytes an observation, so there
+    is no `arrays`: the state is rebuilt from the log. Not thread safe.
+    Source: algorithms of the project's mathematics page; Saux & Maillard 2023, Section 3.
+    """
+
+    def __init__(self, loss: Loss, blocks: int, dimension: int, regularization: float, bound: float | None) -> None:
+        if dimension < 1 or not 0.0 < regularization < math.inf:
+            raise ValueError("the dimension and the regularization must be positive and finite")
+        if bound is not None and not 0.0 < bound < math.inf:
+            raise ValueError(f"the bound must be positive and finite, not {bound}")
+        self.loss = loss
+        self.dimension = dimension
+        self.regularization = regularization
+        self.bound = bound
+        self.observations = 0
+        self.fits = 0
+        self.uncertified = 0
+        self.bound_active = 0
+        self._rows = BlockRows(
+            blocks,
+            {
+                "theta": (dimension,),
+                "gram": (dimension, dimension),
+                "weighted_gram": (dimension, dimension),
+                "d1_squares": (),
+                "d2_total": (),
+                "multiplier": (),
+                "is_uncertified": (),
+            },
+        )
+        self._histories = Histories(blocks, dimension)
+        self._stale: set[int] = set()
+        self._bind()
+
+    def _bind(self) -> None:
+        self.theta = self._rows["theta"]
+        self.gram = self._rows["gram"]
+        self.weighted_gram = self._rows["weighted_gram"]
+        self.multiplier = self._rows["multiplier"]
+
+    @property
+    def d1_squares(self) -> float:
+        """Sum of d1(y, <theta, x>)^2 over all observations, as of `refresh`."""
+        return float(self._rows["d1_squares"].sum())
+
+    @property
+    def d2_total(self) -> float:
+        """Sum of d2(y, <theta, x>) over all observations, as of `refresh`."""
+        return float(self._rows["d2_total"].sum())
+
+    @property
+    def certified(self) -> list[bool]:
+        """Whether each block's theta is the certified minimiser of the observations as of `refresh`."""
+        return [not flag for flag in self._rows["is_uncertified"]]
+
+    def observe(self, block: int, x: Array, y: float) -> None:
+        """Learn that features x, (d,), gave reward y. O(d^2).
+
+        Raises ValueError, and changes nothing, for an unknown block and for what is not finite.
+        """
+        check_observation(block, self._rows.count, x, self.dimension, y)
+        self._rows.touch(block)
+        gram = self.gram[block]
+        gram += x[:, None] * x
+        self._histories.append(block, x, y)
+        self.observations += 1
+        self._stale.add(block)
+
+    def refresh(self) -> list[int]:
+        """Solve the blocks observed since the last call; return them in order. O(n d^2 + d^3) a Newton step."""
+        changed = sorted(self._stale)
+        for block in changed:
+            if self._histories.length(block):
+                self._rows.touch(block)
+                self._fit(block)
+        self._stale.clear()
+        return changed
+
+    def _fit(self, block: int) -> None:
+        rows, features, rewards = self._rows, self._histories.features(block), self._histories.rewards(block)
+        solution = minimise(
+            self.loss,
+            features,
+            rewards,
+            self.regularization,
+            self.bound,
+            self.theta[block],
+            float(rows["multiplier"][block]),
+        )
+        self.fits += 1
+        if solution.certified:
+            self.theta[block] = solution.theta
+            rows["multiplier"][block] = solution.multiplier
+            self.bound_active += solution.multiplier > 0.0
+            sums = solution.weighted_gram, solution.d1_squares, solution.d2_total
+        else:
+            self.uncertified += 1
+            sums = sums_at(self.loss, features, rewards, self.theta[block])
+        rows["is_uncertified"][block] = float(not solution.certified)
+        # At a theta kept from before, a new observation's curvature may overflow; then the sums stay too.
+        if np.isfinite(sums[0]).all() and math.isfinite(sums[1]):
+            self.weighted_gram[block], rows["d1_squares"][block], rows["d2_total"][block] = sums
+
+    def add_block(self) -> None:
+        """Append a block without observations; theta is 0 there. The next `refresh` reports it."""
+        self._rows.add()
+        self._histories.add_block()
+        self._stale.add(self._rows.count - 1)
+        self._bind()
+
+    def mark(self) -> None:
+        """Remember this state for `restore`, in place of any earlier mark."""
+        self._rows.mark()
+        self._histories.mark()
+        self._marked_stale = self._stale.copy()
+        self._marked_counters = self.observations, self.fits, self.uncertified, self.bound_active
+
+    def restore(self) -> None:
+        """Return to the mark, byte for byte; the mark stays. Raises RuntimeError without one."""
+        self._rows.restore()
+        self._histories.restore()
+        self._stale = self._marked_stale.copy()
+        self.observations, self.fits, self.uncertified, self.bound_active = self._marked_counters
+        self._bind()
+
+    def is_sane(self) -> bool:
+        """Whether everything is finite and the Gram matrices are symmetric, with diagonals not negative."""
+        return self._rows.is_finite() and is_gram(self.gram) and is_gram(self.weighted_gram)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays held, the history's spare capacity with them."""
+        return self._rows.nbytes + self._histories.nbytes
+
+
+def sums_at(loss: Loss, features: Array, rewards: Array, theta: Array) -> tuple[Array, float, float]:
+    """Return sum d2 x x^T, (d, d) and exactly symmetric, sum d1^2 and sum d2 at theta; inf on overflow."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        predictions = features @ theta
+        slopes = loss.d1(rewards, predictions)
+        curvatures = loss.d2(rewards, predictions)
+        return weighted_gram(features.T, curvatures), float(slopes.dot(slopes)), float(curvatures.sum())

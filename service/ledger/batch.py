@@ -1,0 +1,330 @@
+"""One batch: many commands, one transaction. The order of its steps is the design; see docs/decisions/0002.
+
+1. look up decisions by id; 2. lock the heads of campaigns that learn or are in warm-up, in key order; 3. read
+their standing and fold what their logs have gained; 4. look up existing rewards, after the lock; 5. run the
+commands in order; 6. insert decisions sorted by id, then log rows, then heads. The caller commits.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection
+
+from service.ledger import execution
+from service.ledger.commands import Command, Describe, Expire, Observe, Result, Reward, Select
+from service.ledger.description import describe
+from service.ledger.errors import CampaignBusyError, CommandError, ConflictError, NotFoundError
+from service.ledger.identifiers import Clock
+from service.ledger.loading import catch_up, open_state, use_snapshot
+from service.ledger.state import CampaignState
+from service.ledger.states import States
+from service.store import campaigns, decisions, log
+from service.store.campaigns import Standing
+from service.store.decisions import DecisionRow
+from service.store.log import LogRow
+
+BEHIND_MAX = 1_000
+"""Rows that a batch folds by itself; a state further behind is loaded outside any transaction."""
+
+
+class StaleDirectoryError(Exception):
+    """A public id has another key, or a campaign entered its warm-up, since this process last looked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Postponed:
+    """Not executed: the campaign's state must be loaded first."""
+
+    key: int
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The command failed: it is wrong (CommandError), cannot run now (UnavailableError), or met a defect."""
+
+    error: Exception
+
+
+Outcome = Result | Postponed | Failed
+
+
+class Batch:
+    """One attempt at a batch on an open transaction. If it fails, ``restore`` undoes what it taught the states."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        states: States,
+        *,
+        clock: Clock,
+        new_id: Callable[[], str],
+        loading: Collection[int] = (),
+        skip_locked: bool = False,
+        lock_all: bool = False,
+    ) -> None:
+        self._connection = connection
+        self._states = states
+        self._clock = clock
+        self._new_id = new_id
+        self._skip_locked = skip_locked
+        self._lock_all = lock_all
+        self._loading = loading
+        self.touched: dict[int, CampaignState] = {}
+        self._marked: list[CampaignState] = []
+        self._locked: set[int] = set()
+        self._keys: dict[str, int] = {}
+        self._decisions: dict[str, DecisionRow] = {}
+        self._standings: dict[int, Standing] = {}
+        self._recorded: dict[str, LogRow] = {}
+        self._busy: set[int] = set()
+        self._behind: set[int] = set()
+        self._writes = execution.Writes()
+        self._now = 0
+
+    def run(self, commands: Sequence[Command]) -> list[Outcome]:
+        """Execute the commands in order; the outcome of each."""
+        self._find_decisions(commands)
+        self._find_keys(commands)
+        learning, others = self._campaigns_of(commands)
+        self._lock(learning, others)
+        self._read_standings(learning | others)
+        self._bring_up_to_date()
+        self._find_rewards(commands)
+        outcomes = [self._execute(command) for command in commands]
+        self._write()
+        return outcomes
+
+    def restore(self) -> None:
+        """Return every state to what it was before the commands ran."""
+        for state in self._marked:
+            state.restore()
+
+    # 1. decisions, and the keys of the campaigns that commands name
+
+    def _find_decisions(self, commands: Sequence[Command]) -> None:
+        ids = {
+            command.decision_id
+            for command in commands
+            if isinstance(command, Select | Reward | Expire) and command.decision_id is not None
+        }
+        self._decisions = decisions.find_decisions(self._connection, ids)
+        unknown = [
+            command.decision_id
+            for command in commands
+            if isinstance(command, Reward) and command.decision_id not in self._decisions
+        ]
+        # a decision that was pruned is still answered from the log
+        self._recorded = log.find_observations(self._connection, unknown)
+
+    def _find_keys(self, commands: Sequence[Command]) -> None:
+        names = {command.campaign_id for command in commands if isinstance(command, Select | Observe | Describe)}
+        missing = []
+        for name in names:
+            key = self._states.key_of(name)
+            if key is None:
+                missing.append(name)
+            else:
+                self._keys[name] = key
+        self._keys |= campaigns.find_keys(self._connection, missing)
+
+    def _campaigns_of(self, commands: Sequence[Command]) -> tuple[set[int], set[int]]:
+        """Keys of the campaigns that will learn, and of the others that are needed."""
+        learning: set[int] = set()
+        others: set[int] = set()
+        chosen_here: dict[str, int] = {}
+        for command in commands:
+            if isinstance(command, Reward | Expire):
+                row = self._decisions.get(command.decision_id) or self._recorded.get(command.decision_id)
+                key = row.key if row is not None else chosen_here.get(command.decision_id)
+            else:
+                key = self._keys.get(command.campaign_id)
+                if isinstance(command, Select) and command.decision_id is not None and key is not None:
+                    chosen_here[command.decision_id] = key
+                    if command.decision_id in self._decisions:
+                        others.add(self._decisions[command.decision_id].key)
+            if key is not None:
+                (learning if isinstance(command, Reward | Expire | Observe) else others).add(key)
+        return learning, others - learning
+
+    # 2. locks
+
+    def _lock(self, learning: set[int], others: set[int]) -> None:
+        wanted = set(learning)
+        for key in others:
+            state = self._states.get(key)
+            if self._lock_all or state is None or state.warming:
+                wanted.add(key)
+        self._locked = campaigns.lock_heads(self._connection, wanted, skip_locked=self._skip_locked)
+        if self._skip_locked:
+            self._busy = wanted - self._locked
+
+    # 3. standings and states
+
+    def _read_standings(self, keys: set[int]) -> None:
+        self._standings = campaigns.read_standings(self._connection, keys)
+        clocks = [standing.now for standing in self._standings.values() if standing.now is not None]
+        self._now = max(clocks) if clocks else self._clock()
+        for name, key in self._keys.items():
+            standing = self._standings.get(key)
+            if standing is None or standing.campaign_id != name:
+                self._states.drop(key)
+                self._states.forget_name(name)
+                raise StaleDirectoryError
+
+    def _bring_up_to_date(self) -> None:
+        warming: list[CampaignState] = []
+        for key, standing in self._standings.items():
+            if standing.campaign_id is None or key in self._busy:
+                continue
+            if key in self._loading:
+                self._behind.add(key)
+                continue
+            state = self._state_at(key, standing)
+            if state is None:
+                continue
+            if state.target - state.sequence > BEHIND_MAX:
+                self._behind.add(key)
+                continue
+            catch_up(self._connection, state)
+            if state.warming:
+                if key not in self._locked:
+                    raise StaleDirectoryError
+                warming.append(state)
+            self.touched[key] = state
+        plays = campaigns.read_plays(self._connection, [state.key for state in warming])
+        for state in warming:
+            state.plays = [plays[state.key][arm.position] for arm in state.arms]
+        for state in self.touched.values():
+            self._states.put(state)
+            state.mark()
+            self._marked.append(state)
+
+    def _state_at(self, key: int, standing: Standing) -> CampaignState | None:
+        state = self._states.get(key)
+        if state is not None and state.sequence > standing.head:
+            self._states.drop(key)
+            state = None
+        if state is None:
+            state = open_state(self._connection, key)
+            if state is None:
+                return None
+            use_snapshot(self._connection, state)
+        elif state.revision != standing.revision:
+            row = campaigns.read_campaign(self._connection, key)
+            if row is None:
+                return None
+            state.reconfigure(row, campaigns.read_arms(self._connection, [key])[key])
+        state.standing = standing
+        return state
+
+    # 4. rewards that exist already
+
+    def _find_rewards(self, commands: Sequence[Command]) -> None:
+        ids = {command.decision_id for command in commands if isinstance(command, Reward | Expire)}
+        self._recorded |= log.find_observations(self._connection, ids)
+
+    # 5. execution
+
+    def _execute(self, command: Command) -> Outcome:
+        try:
+            if isinstance(command, Select):
+                return self._select(command)
+            if isinstance(command, Reward):
+                return self._reward(command)
+            if isinstance(command, Expire):
+                return self._expire(command)
+            if isinstance(command, Observe):
+                return self._observe(command)
+            return self._on(command.campaign_id, describe)
+        except (CommandError, CampaignBusyError) as error:
+            return Failed(error)
+        except _NotLoaded as missing:
+            return Postponed(missing.key)
+
+    def _state(self, key: int | None, missing: str) -> CampaignState:
+        """The state to execute on. Raises for a campaign that is gone, held by another worker, or not loaded."""
+        if key is None:
+            raise NotFoundError(missing)
+        if key in self._busy:
+            raise CampaignBusyError("another worker holds this campaign: try again")
+        if key in self._behind:
+            raise _NotLoaded(key)
+        state = self.touched.get(key)
+        if state is None:
+            raise NotFoundError(missing)
+        return state
+
+    def _on(self, campaign_id: str, action: Callable[[CampaignState], Result]) -> Result:
+        return action(self._state(self._keys.get(campaign_id), "there is no such campaign"))
+
+    def _decision(self, decision_id: str) -> DecisionRow | None:
+        """A decision of a living campaign, of this batch or before it."""
+        row = self._writes.decisions.get(decision_id) or self._decisions.get(decision_id)
+        return None if row is None or self._is_dead(row.key) else row
+
+    def _is_dead(self, key: int) -> bool:
+        standing = self._standings.get(key)
+        return standing is None or standing.campaign_id is None
+
+    def _select(self, command: Select) -> Result:
+        state = self._state(self._keys.get(command.campaign_id), "there is no such campaign")
+        if command.decision_id is None:
+            return execution.select(state, command, self._new_id(), None, self._now, self._writes)
+        digest = command.digest()
+        earlier = self._decision(command.decision_id)
+        if earlier is None:
+            return execution.select(state, command, command.decision_id, digest, self._now, self._writes)
+        if earlier.key != state.key or earlier.request_digest != digest:
+            raise ConflictError("this decision_id belongs to another request", field="decision_id")
+        return execution.repeat_decision(earlier, state.campaign_id)
+
+    def _reward(self, command: Reward) -> Result:
+        decision = self._decision(command.decision_id)
+        recorded = self._recorded_reward(command.decision_id)
+        key = decision.key if decision is not None else recorded.key if recorded is not None else None
+        state = self._state(key, "there is no such decision")
+        if recorded is not None:
+            return execution.repeat_reward(state, command, recorded)
+        if decision is None:
+            raise NotFoundError("there is no such decision")
+        return execution.reward(state, command, decision, self._now, self._writes)
+
+    def _recorded_reward(self, decision_id: str) -> LogRow | None:
+        row = self._writes.rewarded.get(decision_id) or self._recorded.get(decision_id)
+        return None if row is None or self._is_dead(row.key) else row
+
+    def _expire(self, command: Expire) -> Result:
+        decision = self._decision(command.decision_id)
+        if decision is not None and self._recorded_reward(command.decision_id) is None:
+            execution.expire(self._state(decision.key, ""), decision, self._now, self._writes)
+        self._writes.no_longer_due.add(command.decision_id)
+        return None
+
+    def _observe(self, command: Observe) -> Result:
+        state = self._state(self._keys.get(command.campaign_id), "there is no such campaign")
+        ids = [one.observation_id for one in command.observations if one.observation_id is not None]
+        recorded = log.find_warm_starts(self._connection, state.key, ids)
+        for row in self._writes.observations:
+            if row.key == state.key and row.observation_id is not None:
+                recorded[row.observation_id] = row
+        return execution.observe(state, command, recorded, self._now, self._writes)
+
+    # 6. writes
+
+    def _write(self) -> None:
+        writes = self._writes
+        replaced = {decision_id for decision_id in writes.decisions if decision_id in self._decisions}
+        if replaced:  # of campaigns that are deleted but not purged yet
+            log.delete_of_decisions(self._connection, replaced)
+            decisions.delete_decisions(self._connection, replaced)
+        decisions.insert_decisions(self._connection, writes.decisions.values())
+        log.append(self._connection, writes.observations)
+        campaigns.set_heads(self._connection, {row.key: self.touched[row.key].head for row in writes.observations})
+        campaigns.add_plays(self._connection, writes.plays)
+        decisions.clear_due(self._connection, writes.no_longer_due)
+
+
+class _NotLoaded(Exception):  # noqa: N818  # it is a signal within this module, not an error
+    def __init__(self, key: int) -> None:
+        super().__init__(key)
+        self.key = key

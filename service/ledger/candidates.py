@@ -1,0 +1,114 @@
+"""Which arms a request is about: those it lists or the registered ones, less what it excludes."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from service.core.policy import Scores
+from service.ledger.commands import Floats, Select
+from service.ledger.errors import InvalidCommandError
+from service.ledger.state import CampaignState
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidate:
+    """An arm that may be recommended. features: of the arm, or the request's context. position: if registered."""
+
+    arm_id: str
+    features: Floats
+    position: int | None
+
+
+def find_candidates(state: CampaignState, request: Select) -> tuple[list[Candidate], Candidate | None]:
+    """The arms to choose from, in the request's order, and the one that the application has chosen itself.
+
+    Raises InvalidCommandError where the request does not fit the campaign, or leaves no arm.
+    """
+    known = _shared(state, request) if state.shared else _with_context(state, request)
+    inactive = {arm.arm_id: arm.status for arm in state.arms if arm.status != "active"}
+    _check_names(request, known, state, inactive)
+    candidates = [
+        candidate
+        for arm_id, candidate in known.items()
+        if arm_id not in inactive
+        and arm_id not in request.exclude
+        and (request.eligible is None or arm_id in request.eligible)
+    ]
+    if not candidates:
+        raise InvalidCommandError("no arm is left to choose from", field="arms")
+    chosen = None
+    if request.chosen_arm_id is not None:
+        chosen = known.get(request.chosen_arm_id)
+        if chosen is None:
+            raise InvalidCommandError("is no arm of this request", field="chosen_arm_id")
+    return candidates, chosen
+
+
+def score(state: CampaignState, candidates: list[Candidate]) -> Scores:
+    """Estimate, bonus and index of each candidate."""
+    if state.shared:
+        return state.policy.score(np.array([candidate.features for candidate in candidates]))
+    blocks = np.array([candidate.position for candidate in candidates], dtype=np.intp)
+    return state.policy.score(candidates[0].features, blocks)
+
+
+def check_dimension(state: CampaignState, features: Floats, field: str) -> None:
+    """Raise InvalidCommandError unless there are as many features as the campaign has dimensions."""
+    expected = state.policy.feature_map.dimension
+    if len(features) != expected:
+        raise InvalidCommandError(f"expected {expected} features, received {len(features)}", field=field)
+
+
+def _shared(state: CampaignState, request: Select) -> dict[str, Candidate]:
+    if request.context is not None:
+        raise InvalidCommandError("the shared model takes features per arm, not a context", field="context")
+    if request.arms is None:
+        if not state.arms:
+            raise InvalidCommandError("the campaign has no registered arms: list them with features", field="arms")
+        listed = [(arm.arm_id, arm.features) for arm in state.arms if arm.status == "active"]
+    else:
+        listed = list(request.arms)
+    known: dict[str, Candidate] = {}
+    for order, (arm_id, features) in enumerate(listed):
+        if arm_id in known:
+            raise InvalidCommandError("is there twice", field=f"arms.{order}.arm_id")
+        arm = state.by_id.get(arm_id)
+        if features is None:
+            features = None if arm is None else arm.features
+            if features is None:
+                raise InvalidCommandError("this arm has no registered features", field=f"arms.{order}.features")
+        check_dimension(state, features, f"arms.{order}.features")
+        known[arm_id] = Candidate(arm_id, features, None if arm is None else arm.position)
+    return known
+
+
+def _with_context(state: CampaignState, request: Select) -> dict[str, Candidate]:
+    if request.arms is not None:
+        raise InvalidCommandError(
+            "only the shared model takes arms with features; restrict the choice with eligible", field="arms"
+        )
+    context = request.context
+    if state.creation.model.type == "multi-armed":
+        if context is not None:
+            raise InvalidCommandError("a multi-armed campaign takes no context", field="context")
+        context = np.zeros(0)
+    elif context is None:
+        expected = state.policy.feature_map.dimension
+        raise InvalidCommandError(f"the disjoint model needs a context of {expected} features", field="context")
+    check_dimension(state, context, "context")
+    if not state.arms:
+        raise InvalidCommandError("the campaign has no arms", field="arms")
+    return {arm.arm_id: Candidate(arm.arm_id, context, arm.position) for arm in state.arms}
+
+
+def _check_names(request: Select, known: dict[str, Candidate], state: CampaignState, inactive: dict[str, str]) -> None:
+    for arm_id in sorted(request.eligible or ()):
+        if arm_id in inactive:
+            raise InvalidCommandError(f"names an arm that is {inactive[arm_id]}", field="eligible")
+        if arm_id not in known:
+            raise InvalidCommandError("names an arm that is not in this request", field="eligible")
+    for arm_id in sorted(request.exclude):
+        if arm_id not in known and arm_id not in state.by_id:
+            raise InvalidCommandError("names an arm that is not in this request", field="exclude")
+    if request.eligible is not None and not request.eligible:
+        raise InvalidCommandError("must name at least one arm, or be absent", field="eligible")

@@ -1,0 +1,266 @@
+"""What the ledger is asked to do, and what it answers. Features are float64 arrays, as sent."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.campaigns import AlgorithmChange, CampaignConfiguration
+from service.core.policy import Reason
+
+CampaignStatus = Literal["active", "paused", "archived"]
+ArmStatus = Literal["active", "paused", "retired"]
+Floats = NDArray[np.float64]
+
+_SEPARATOR = b"\x00"
+"""No id can hold it, and fixed-size parts follow their own count."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Select:
+    """Choose an arm. arms: None for all registered ones; features None where the registered ones are meant."""
+
+    campaign_id: str
+    decision_id: str | None = None
+    arms: Sequence[tuple[str, Floats | None]] | None = None
+    context: Floats | None = None
+    eligible: frozenset[str] | None = None
+    exclude: frozenset[str] = frozenset()
+    explore: bool = True
+    explain: bool = False
+    chosen_arm_id: str | None = None
+
+    @property
+    def items(self) -> int:
+        """How much of the queue it takes."""
+        return 1
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of features it holds."""
+        listed = sum(features.nbytes for _, features in self.arms or () if features is not None)
+        return 500 + listed + (0 if self.context is None else self.context.nbytes)
+
+    def digest(self) -> bytes:
+        """Equal for the same request: all but ``explain``, which changes the reply and not the decision."""
+        parts = [self.campaign_id.encode(), _floats(self.context)]
+        for arm_id, features in self.arms or ():
+            parts += [arm_id.encode(), _floats(features)]
+        parts += [b"all" if self.arms is None else b"listed"]
+        parts += [_SEPARATOR if self.eligible is None else _names(self.eligible), _names(self.exclude)]
+        parts += [b"explore" if self.explore else b"greedy", (self.chosen_arm_id or "").encode()]
+        hashed = blake2b(digest_size=16)
+        for part in parts:
+            hashed.update(len(part).to_bytes(8, "little") + part)
+        return hashed.digest()
+
+
+def _floats(values: Floats | None) -> bytes:
+    """Equal bytes for equal values: adding 0 makes -0.0 the same as 0.0."""
+    return b"none" if values is None else (values + 0.0).tobytes()
+
+
+def _names(names: frozenset[str]) -> bytes:
+    return _SEPARATOR.join(name.encode() for name in sorted(names))
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredArm:
+    """One candidate of an explained decision."""
+
+    arm_id: str
+    estimate: float
+    bonus: float
+    index: float
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The answer to Select. observations: the sequence of the state used."""
+
+    decision_id: str
+    campaign_id: str
+    arm_id: str
+    estimate: float
+    bonus: float
+    index: float
+    reason: Reason
+    greedy_arm_id: str
+    recommended_arm_id: str | None
+    propensity: float | None
+    observations: int
+    arms: Sequence[ScoredArm] | None
+
+    @property
+    def exploring(self) -> bool:
+        """Whether the arm is another than the one with the best estimate."""
+        return self.arm_id != self.greedy_arm_id
+
+
+@dataclass(frozen=True, slots=True)
+class Reward:
+    """Learn a decision's reward. arm_id: another arm that was used in the end (disjoint, multi-armed)."""
+
+    decision_id: str
+    reward: float
+    arm_id: str | None = None
+
+    items = 1
+    nbytes = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Expire:
+    """A decision's deadline has passed: learn the campaign's default reward, if it has one."""
+
+    decision_id: str
+
+    items = 1
+    nbytes = 300
+
+
+@dataclass(frozen=True, slots=True)
+class RewardReceipt:
+    """The answer to Reward. observations: this reward's own sequence, also on a repeat."""
+
+    decision_id: str
+    campaign_id: str
+    arm_id: str
+    reward: float
+    observations: int
+    duplicate: bool
+    learned: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WarmStart:
+    """One observation made elsewhere. features: the arm's, or the context; empty for multi-armed."""
+
+    arm_id: str
+    features: Floats | None
+    reward: float
+    observation_id: str | None = None
+    observed_at: int | None = None
+    propensity: float | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Observe:
+    """Learn observations made elsewhere: all of them or, if one is wrong, none."""
+
+    campaign_id: str
+    observations: Sequence[WarmStart]
+
+    @property
+    def items(self) -> int:
+        """How much of the queue it takes."""
+        return len(self.observations)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of features it holds."""
+        return sum(300 + (0 if one.features is None else one.features.nbytes) for one in self.observations)
+
+
+@dataclass(frozen=True, slots=True)
+class ObserveReceipt:
+    """The answer to Observe. observations: the head of the log afterwards."""
+
+    accepted: int
+    duplicates: int
+    observations: int
+
+
+@dataclass(frozen=True, slots=True)
+class Describe:
+    """Report what the campaign's model has learned."""
+
+    campaign_id: str
+
+    items = 1
+    nbytes = 100
+
+
+@dataclass(frozen=True, slots=True)
+class ArmModel:
+    """What is known of one registered arm."""
+
+    arm_id: str
+    status: str
+    theta: list[float] | None
+    """Parameters of a disjoint model's arm."""
+    radius: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelReport:
+    """The answer to Describe; see the contract's ``GET /campaigns/{campaign_id}/model``."""
+
+    campaign_id: str
+    algorithm: str
+    observations: int
+    head: int
+    theta: list[float] | None
+    arms: list[ArmModel]
+    conditioning: float
+    noise_scale: float
+    parameter_bound: float
+    radius: float | None
+    guaranteed: bool
+    guarantee_note: str
+    convergence: dict[str, int | bool | None]
+    features_above_bound: int
+    warnings: list[str] = field(default_factory=list)
+    state_digest: str | None = None
+
+
+Command = Select | Reward | Expire | Observe | Describe
+Result = Decision | RewardReceipt | ObserveReceipt | ModelReport | None
+
+
+@dataclass(frozen=True, slots=True)
+class CreateCampaign:
+    """Create a campaign from a resolved configuration."""
+
+    configuration: CampaignConfiguration
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeCampaign:
+    """Change what may change of a campaign; None leaves it."""
+
+    campaign_id: str
+    description: str | None = None
+    status: CampaignStatus | None = None
+    algorithm: AlgorithmChange | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteCampaign:
+    """Delete a campaign with its log."""
+
+    campaign_id: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AddArm:
+    """Register an arm at run time."""
+
+    campaign_id: str
+    arm_id: str
+    features: Floats | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeArm:
+    """Pause, retire or reactivate an arm."""
+
+    campaign_id: str
+    arm_id: str
+    status: ArmStatus
+
+
+Administration = CreateCampaign | ChangeCampaign | DeleteCampaign | AddArm | ChangeArm

@@ -1,0 +1,116 @@
+"""What a campaign's model has learned, and what may be claimed about it."""
+
+from hashlib import blake2b
+
+from service.campaigns import CampaignConfiguration
+from service.core.estimators import ExactMinimizer
+from service.core.losses import EntropicLoss
+from service.ledger.commands import ArmModel, ModelReport
+from service.ledger.state import CampaignState
+
+CONDITIONAL = (
+    "The interval estimate +- bonus holds for all rounds with probability 1 - delta, provided that noise_scale and "
+    "parameter_bound are true bounds for this campaign."
+)
+
+
+def describe(state: CampaignState) -> ModelReport:
+    """The report at the state's sequence."""
+    policy, configuration = state.policy, state.configuration
+    policy.refresh()
+    estimator, confidence = policy.estimator, policy.confidence
+    radii = confidence.radii
+    reason = why_not_guaranteed(state)
+    dumped = policy.dump()
+    return ModelReport(
+        campaign_id=state.campaign_id,
+        algorithm=configuration.algorithm.name,
+        observations=state.sequence,
+        head=state.head,
+        theta=estimator.theta[0].tolist() if state.shared else None,
+        arms=[
+            ArmModel(
+                arm_id=arm.arm_id,
+                status=arm.status,
+                theta=None if state.shared else estimator.theta[arm.position].tolist(),
+                radius=None if state.shared else float(radii[arm.position]),
+            )
+            for arm in state.arms
+        ],
+        conditioning=confidence.conditioning,
+        noise_scale=confidence.noise_scale,
+        parameter_bound=confidence.parameter_bound,
+        radius=float(radii[0]) if state.shared else None,
+        guaranteed=reason is None,
+        guarantee_note=CONDITIONAL if reason is None else reason,
+        convergence=_convergence(state),
+        features_above_bound=policy.features_above_bound,
+        warnings=_warnings(state),
+        state_digest=None if dumped is None else blake2b(dumped, digest_size=16).hexdigest(),
+    )
+
+
+def why_not_guaranteed(state: CampaignState) -> str | None:
+    """Why the bonus is an exploration rule and no confidence interval; None if it is one, conditionally."""
+    algorithm = state.configuration.algorithm
+    if algorithm.name == "linucb-ogd-cr":
+        return "A streaming estimator has no finite-sample guarantee."
+    if algorithm.noise_scale is None:
+        return "The data-driven noise scale is an exploration rule, not a bound."
+    if algorithm.parameter_bound is None:
+        return "Without parameter_bound the bias term rests on the estimate's own norm."
+    if algorithm.name != "linucb" and not algorithm.projection:
+        return "Without projection the estimate may leave the ball that the guarantee is about."
+    if state.policy.features_above_bound:
+        return "Some features were above feature_bound."
+    if isinstance(state.policy.estimator, ExactMinimizer) and state.policy.estimator.uncertified:
+        return "Some fits did not meet the certificate of optimality."
+    return _why_conditioning_is_not_guaranteed(state.configuration, state)
+
+
+def _why_conditioning_is_not_guaranteed(configuration: CampaignConfiguration, state: CampaignState) -> str | None:
+    algorithm, loss = configuration.algorithm, state.policy.loss
+    conditioning = algorithm.conditioning or "theory"
+    if algorithm.name == "linucb":
+        return None
+    if conditioning not in {"theory", "self-concordant"}:
+        return "A conditioning given as a number is a dial."
+    if not isinstance(loss, EntropicLoss):
+        return None
+    if conditioning == "self-concordant":
+        if algorithm.bonus.startswith("global"):
+            return "Self-concordant conditioning relates local metrics only."
+        return None
+    reach = algorithm.feature_bound * (algorithm.parameter_bound or 0.0)
+    if -reach < loss.minimum or reach > loss.maximum:
+        return (
+            "The entropic curvature bounds hold for predictions within the reward bounds only; the ball exceeds them."
+        )
+    return None
+
+
+def _convergence(state: CampaignState) -> dict[str, int | bool | None]:
+    estimator = state.policy.estimator
+    if not isinstance(estimator, ExactMinimizer):
+        return {"certified": None, "fits": None, "uncertified_fits": None, "bound_active_fits": None}
+    return {
+        "certified": bool(all(estimator.certified)),
+        "fits": estimator.fits,
+        "uncertified_fits": estimator.uncertified,
+        "bound_active_fits": estimator.bound_active,
+    }
+
+
+def _warnings(state: CampaignState) -> list[str]:
+    estimator = state.policy.estimator
+    warnings = []
+    if isinstance(estimator, ExactMinimizer):
+        if estimator.bound_active * 2 > estimator.fits:
+            warnings.append(
+                "parameter_bound binds in more than half of the fits: a ball too small stops learning; raise it"
+            )
+        if estimator.uncertified:
+            warnings.append(f"{estimator.uncertified} fits did not meet the certificate and were not used")
+    if state.policy.features_above_bound:
+        warnings.append(f"{state.policy.features_above_bound} observations had features above feature_bound")
+    return warnings

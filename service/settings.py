@@ -1,0 +1,78 @@
+"""Settings: read once from the environment and the command line, frozen, passed in."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from os import environ
+
+PREFIX = "PRUDENT_"
+
+
+class InvalidSettingError(ValueError):
+    """An environment variable that is not what its setting needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """A limit on everything. Each can be set as PRUDENT_<NAME>."""
+
+    body_bytes_max: int = 2**20
+    """Of a request, except the two below."""
+    batch_body_bytes_max: int = 16 * 2**20
+    """Of a request to /batch and /observations."""
+    batch_request_items_max: int = 1_000
+    """Items of a request to /batch and /observations."""
+    queue_items_max: int = 10_000
+    """Commands waiting for the ledger; past it, 503."""
+    queue_bytes_max: int = 64 * 2**20
+    """Bytes of their features; past it, 503."""
+    batch_items_max: int = 512
+    """Commands in a transaction."""
+    states_bytes_max: int = 2**30
+    """Memory for campaigns' states; the longest unused go first."""
+    snapshot_observations: int = 1_000
+    """A snapshot is written after so many observations."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All that a process needs to know."""
+
+    database_url: str = "sqlite:///prudent.db"
+    host: str = "127.0.0.1"
+    port: int = 8000
+    workers: int = 1
+    demo: bool = False
+    limits: Limits = field(default_factory=Limits)
+
+
+def read_settings(environment: Mapping[str, str] = environ) -> Settings:
+    """Settings from PRUDENT_* variables. Raises InvalidSettingError."""
+    limits = Limits(**{name: _integer(environment, name, 1) for name in _names(Limits) if _is_set(environment, name)})
+    values: dict[str, str | int | bool] = {}
+    for name in ("database_url", "host"):
+        if _is_set(environment, name):
+            values[name] = environment[_variable(name)]
+    for name in ("port", "workers"):
+        if _is_set(environment, name):
+            values[name] = _integer(environment, name, 0 if name == "port" else 1)
+    values["demo"] = environment.get(_variable("demo"), "") in {"1", "true", "yes"}
+    return Settings(**values, limits=limits)  # type: ignore[arg-type]  # each has its field's type by now
+
+
+def _names(kind: type) -> list[str]:
+    return [one.name for one in fields(kind)]
+
+
+def _variable(name: str) -> str:
+    return PREFIX + name.upper()
+
+
+def _is_set(environment: Mapping[str, str], name: str) -> bool:
+    return environment.get(_variable(name), "") != ""
+
+
+def _integer(environment: Mapping[str, str], name: str, minimum: int) -> int:
+    text = environment[_variable(name)]
+    if not text.isdecimal() or int(text) < minimum:
+        raise InvalidSettingError(f"{_variable(name)} must be a whole number of at least {minimum}, not {text!r}")
+    return int(text)

@@ -1,0 +1,1 @@
+"""The database: tables, engines and every SQL statement of the project. Knows bytes, not algorithms."""

@@ -1,0 +1,27 @@
+"""Statements that check the tables against each other."""
+
+from sqlalchemy import Connection, func, select
+
+from service.store.tables import decisions, observations
+
+
+def find_faults(connection: Connection, key: int, head: int) -> list[str]:
+    """What contradicts the promises in one campaign's rows: gaps in the log, rewards that fit no decision."""
+    faults = []
+    is_key = observations.c.key == key
+    count, first, last = connection.execute(
+        select(func.count(), func.min(observations.c.sequence), func.max(observations.c.sequence)).where(
+            is_key, observations.c.sequence <= head
+        )
+    ).one()
+    if head and (count, first, last) != (head, 1, head):
+        faults.append(f"the log should be 1 to {head}, but has {count} rows from {first} to {last}")
+    joined = observations.join(decisions, decisions.c.decision_id == observations.c.decision_id)
+    strangers = connection.execute(
+        select(func.count())
+        .select_from(joined)
+        .where(is_key, (decisions.c.key != key) | (decisions.c.features != observations.c.features))
+    ).scalar_one()
+    if strangers:
+        faults.append(f"{strangers} rewards do not fit the decision that they name")
+    return faults

@@ -1,0 +1,80 @@
+"""Statements about decisions."""
+
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
+
+from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
+
+from service.store.lookup import Lookup
+from service.store.tables import decisions
+
+
+class DecisionRow(NamedTuple):
+    """A row of ``decisions``. features: little-endian float64 bytes; times in microseconds since 1970, UTC."""
+
+    decision_id: str
+    key: int
+    arm_id: str
+    features: bytes
+    estimate: float
+    bonus: float
+    index_value: float
+    reason: str
+    greedy_arm_id: str
+    recommended_arm_id: str | None
+    propensity: float | None
+    seen: int
+    request_digest: bytes | None
+    explanation: str | None
+    created_at: int
+    due_at: int | None
+
+
+_COLUMNS = [decisions.c[name] for name in DecisionRow._fields]
+_BY_ID = Lookup(select(*_COLUMNS), decisions.c.decision_id)
+_INSERT = insert(decisions)
+_CLEAR_DUE = update(decisions).where(decisions.c.decision_id == bindparam("id_")).values(due_at=None)
+_DELETE = delete(decisions).where(decisions.c.decision_id == bindparam("id_"))
+_DUE = (
+    select(decisions.c.decision_id)
+    .where(decisions.c.due_at.is_not(None), decisions.c.due_at <= bindparam("now"))
+    .order_by(decisions.c.due_at)
+    .limit(bindparam("limit_"))
+)
+
+
+def find_decisions(connection: Connection, ids: Collection[str]) -> dict[str, DecisionRow]:
+    """The decisions with these ids."""
+    return {row[0]: DecisionRow._make(row) for row in _BY_ID.rows(connection, ids)}
+
+
+def insert_decisions(connection: Connection, rows: Iterable[DecisionRow]) -> None:
+    """Insert, in the order of their ids: two workers that insert the same ids then cannot deadlock."""
+    values = [row._asdict() for row in sorted(rows)]
+    if values:
+        connection.execute(_INSERT, values)
+
+
+def clear_due(connection: Connection, ids: Iterable[str]) -> None:
+    """These decisions are no longer waited for."""
+    values = [{"id_": decision_id} for decision_id in sorted(ids)]
+    if values:
+        connection.execute(_CLEAR_DUE, values)
+
+
+def find_due(connection: Connection, now: int, limit: int) -> list[str]:
+    """Ids of decisions whose deadline has passed, earliest first."""
+    return list(connection.execute(_DUE, {"now": now, "limit_": limit}).scalars())
+
+
+def delete_decisions(connection: Connection, ids: Iterable[str]) -> None:
+    """Delete these decisions."""
+    values = [{"id_": decision_id} for decision_id in sorted(ids)]
+    if values:
+        connection.execute(_DELETE, values)
+
+
+def count_decisions(connection: Connection, key: int) -> dict[str, int]:
+    """How many decisions each arm of a campaign has."""
+    statement = select(decisions.c.arm_id, func.count()).where(decisions.c.key == key).group_by(decisions.c.arm_id)
+    return {row[0]: row[1] for row in connection.execute(statement)}

@@ -1,0 +1,253 @@
+"""Replays an experiment through the HTTP API, all algorithms and replications side by side.
+
+Each algorithm has one campaign for each replication. A round is one select batch over all campaigns, then one reward
+batch. Every algorithm meets the same features and the same potential rewards, so curves can be compared in pairs.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from simulator.client import Client, ClientError, SelectReply, ServerUnreachable
+from simulator.environments import Environment, FloatArray, IntArray, Rounds, Sampler
+from simulator.settings import (
+    AlgorithmName,
+    CampaignPlan,
+    Layout,
+    Settings,
+    arm_ids,
+    campaign_seed,
+    select_candidates,
+)
+
+BoolArray = npt.NDArray[np.bool_]
+ROUNDS_MAX = 999_999
+CHUNK_ROUNDS = 100
+_RUN_ID = re.compile(r"[A-Za-z0-9._~-]{1,64}")
+
+
+class RunError(Exception):
+    """The run cannot start or go on."""
+
+
+@dataclass(frozen=True)
+class RunPlan:
+    """What to run.
+
+    run_id goes into the ids of campaigns and decisions. The service breaks ties by (campaign seed, decision id), so
+    the same plan with the same run_id on an empty service repeats every choice; two runs at once on one service need
+    different ones. coverage asks for the scores of all arms in every round, which costs time.
+    """
+
+    environment: Environment
+    layout: Layout
+    algorithms: tuple[AlgorithmName, ...]
+    settings: Settings
+    replications: int
+    rounds: int
+    seed: int
+    run_id: str
+    coverage: bool = False
+
+    def __post_init__(self) -> None:
+        if not _RUN_ID.fullmatch(self.run_id):
+            raise RunError("the run id must be 1 to 64 characters out of A-Z a-z 0-9 . _ ~ -")
+        if not 1 <= self.rounds <= ROUNDS_MAX or self.replications < 1:
+            raise RunError(f"there must be 1 to {ROUNDS_MAX} rounds and at least 1 replication")
+        if not self.algorithms or len(set(self.algorithms)) != len(self.algorithms):
+            raise RunError("name at least one algorithm, and each only once")
+        if self.layout is not Layout.SHARED and self.environment.experiment != 2:
+            raise RunError(f"the {self.layout} model belongs to experiment 2 only")
+
+    def campaign_ids(self, algorithm: AlgorithmName) -> list[str]:
+        """Name the campaigns of one algorithm, (R,)."""
+        return [f"{self.run_id}.{algorithm}.{number:05d}" for number in range(self.replications)]
+
+
+@dataclass
+class Timings:
+    """Seconds spent waiting for the service, and how many decisions and rewards it took."""
+
+    select_seconds: float = 0.0
+    reward_seconds: float = 0.0
+    total_seconds: float = 0.0
+    pairs: int = 0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an algorithm did.
+
+    regret: (R, T) running total of the regret, reward units; arms: (R, T) index of the chosen arm; covered: (R,)
+    whether |estimate - risk| <= bonus held for every arm in every round after warm-up, or None when not asked for;
+    model: the service's account of the first replication's campaign at the end.
+    """
+
+    regret: FloatArray
+    arms: IntArray
+    covered: BoolArray | None
+    model: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """Outcomes by algorithm, in the order of the plan."""
+
+    plan: RunPlan
+    outcomes: dict[AlgorithmName, Outcome]
+    timings: Timings
+
+
+@dataclass
+class _Tracks:
+    """Growing records, one row a campaign: algorithms one after the other, R rows each."""
+
+    regret: FloatArray
+    arms: IntArray
+    covered: BoolArray
+
+    @classmethod
+    def empty(cls, campaigns: int, rounds: int) -> "_Tracks":
+        shape = (campaigns, rounds)
+        return cls(np.zeros(shape), np.zeros(shape, dtype=np.int64), np.ones(campaigns, dtype=np.bool_))
+
+
+@dataclass
+class _Run:
+    client: Client
+    plan: RunPlan
+    clock: Callable[[], float]
+    campaigns: Sequence[str]
+    timings: Timings = field(default_factory=Timings)
+
+    def __post_init__(self) -> None:
+        self.arm_names = arm_ids(self.plan.environment)
+        self.arm_index = {name: index for index, name in enumerate(self.arm_names)}
+        self.tracks = _Tracks.empty(len(self.campaigns), self.plan.rounds)
+        self.first_scored = self.plan.settings.warmup * self.plan.environment.arm_count
+
+    def play(self, chunk: Rounds, offset: int, on_round: Callable[[int], None]) -> None:
+        """Play the rounds of one chunk, the first of which is round `offset` of the run."""
+        for step in range(chunk.rewards.shape[1]):
+            self._play_round(chunk, step, offset + step)
+            on_round(offset + step + 1)
+        last = offset + chunk.rewards.shape[1]
+        algorithms = len(self.plan.algorithms)
+        chosen = self.tracks.arms[:, offset:last].reshape(algorithms, self.plan.replications, -1)
+        scored = np.concatenate([chunk.regret(of_algorithm) for of_algorithm in chosen])
+        self.tracks.regret[:, offset:last] = scored
+
+    def _play_round(self, chunk: Rounds, step: int, number: int) -> None:
+        candidates = select_candidates(self.plan.layout, self.arm_names, chunk.features[:, step])
+        decisions = [f"{number:06d}.{campaign}" for campaign in self.campaigns]
+        shared = {"explain": True} if self.plan.coverage else {}
+        selects = [
+            {"campaign_id": campaign, "decision_id": decision, **candidates[row % len(candidates)], **shared}
+            for row, (campaign, decision) in enumerate(zip(self.campaigns, decisions, strict=True))
+        ]
+        started = self.clock()
+        replies = self.client.select_batch(selects)
+        selected = self.clock()
+        arms = [self._arm_of(reply, decision) for reply, decision in zip(replies, decisions, strict=True)]
+        rewards = chunk.rewards[:, step].tolist()
+        self.client.reward_batch(
+            [
+                {"decision_id": decision, "reward": rewards[row % len(rewards)][arm]}
+                for row, (decision, arm) in enumerate(zip(decisions, arms, strict=True))
+            ]
+        )
+        self.timings.select_seconds += selected - started
+        self.timings.reward_seconds += self.clock() - selected
+        self.timings.pairs += len(decisions)
+        self.tracks.arms[:, number] = arms
+        if self.plan.coverage and number >= self.first_scored:
+            self._check_coverage(replies, chunk.risks[:, step])
+
+    def _arm_of(self, reply: SelectReply, decision: str) -> int:
+        if reply.decision_id != decision or reply.arm_id not in self.arm_index:
+            raise RunError(
+                f"decision {decision} came back as {reply.decision_id} for arm {reply.arm_id}, "
+                f"which is not one of {', '.join(self.arm_names)}"
+            )
+        return self.arm_index[reply.arm_id]
+
+    def _check_coverage(self, replies: Sequence[SelectReply], risks: FloatArray) -> None:
+        for row, reply in enumerate(replies):
+            if reply.arms is None:
+                raise RunError("the service sent no scores, though explain was set")
+            truth = risks[row % len(risks)]
+            for score in reply.arms:
+                if abs(score.estimate - truth[self.arm_index[score.arm_id]]) > score.bonus:
+                    self.tracks.covered[row] = False
+
+
+@contextmanager
+def _created(client: Client, plan: RunPlan, *, keep: bool) -> Iterator[list[str]]:
+    """Create the campaigns, and delete them afterwards unless they are to be kept or the service is gone."""
+    created: list[str] = []
+    try:
+        for algorithm in plan.algorithms:
+            common = CampaignPlan(plan.environment, plan.layout, algorithm, plan.settings)
+            for number, campaign_id in enumerate(plan.campaign_ids(algorithm)):
+                seed = campaign_seed(plan.environment, plan.seed, number)
+                created.append(campaign_id)
+                client.create_campaign(common.request(campaign_id, seed))
+        yield created
+    except ServerUnreachable:
+        raise  # there is nobody to ask for a deletion
+    except BaseException:
+        with suppress(RunError):  # the first failure is the one to tell
+            _delete(client, [] if keep else created)
+        raise
+    _delete(client, [] if keep else created)
+
+
+def _delete(client: Client, campaigns: Sequence[str]) -> None:
+    for position, campaign in enumerate(campaigns):
+        try:
+            client.delete_campaign(campaign)
+        except ClientError as error:
+            left = len(campaigns) - position
+            raise RunError(f"{left} campaigns of this run could not be deleted: {error}") from error
+
+
+def run(
+    client: Client,
+    plan: RunPlan,
+    *,
+    clock: Callable[[], float],
+    on_round: Callable[[int], None] = lambda _: None,
+    keep: bool = False,
+) -> RunResult:
+    """Play the plan and give what every algorithm did.
+
+    clock: seconds, only ever going up; on_round: told how many rounds are done; keep: leave the campaigns on the
+    service. Raises ClientError when the service is gone or refuses, RunError when it answers nonsense.
+    """
+    sampler = Sampler(plan.environment, plan.seed, range(plan.replications))
+    started = clock()
+    with _created(client, plan, keep=keep) as campaigns:
+        state = _Run(client, plan, clock, campaigns)
+        for offset in range(0, plan.rounds, CHUNK_ROUNDS):
+            chunk = sampler.draw(min(CHUNK_ROUNDS, plan.rounds - offset))
+            state.play(chunk, offset, on_round)
+        models = {name: client.model(plan.campaign_ids(name)[0]) for name in plan.algorithms}
+    state.timings.total_seconds = clock() - started
+    return RunResult(plan, _outcomes(plan, state.tracks, models), state.timings)
+
+
+def _outcomes(
+    plan: RunPlan, tracks: _Tracks, models: dict[AlgorithmName, dict[str, Any]]
+) -> dict[AlgorithmName, Outcome]:
+    outcomes = {}
+    for position, name in enumerate(plan.algorithms):
+        rows = slice(position * plan.replications, (position + 1) * plan.replications)
+        # The mean is not the risk: what LinUCB estimates says nothing about it.
+        covered = tracks.covered[rows] if plan.coverage and name is not AlgorithmName.LINUCB else None
+        outcomes[name] = Outcome(tracks.regret[rows].cumsum(axis=1), tracks.arms[rows], covered, models[name])
+    return outcomes

@@ -1,0 +1,1 @@
+"""The HTTP contract, against real servers on both databases."""

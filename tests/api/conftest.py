@@ -1,0 +1,35 @@
+"""One server a database for all tests of the API: campaigns have ids of their own, so that none meets another."""
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from tests.conftest import Postgres
+from tests.servers import Server, migrate
+
+
+@pytest.fixture(scope="session")
+def postgres_server(postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The service on PostgreSQL, shared by the tests of the API."""
+    url = postgres.create_database()
+    migrate(url)
+    shared = Server(url, tmp_path_factory.mktemp("postgres-server") / "server.log")
+    shared.start()
+    yield shared
+    shared.stop()
+    postgres.drop_database(url)
+
+
+@pytest.fixture(scope="session", params=["sqlite", "postgres"])
+def api_server(request: pytest.FixtureRequest) -> Server:
+    """The shared server on either database."""
+    found: Server = request.getfixturevalue("server" if request.param == "sqlite" else "postgres_server")
+    return found
+
+
+@pytest.fixture(scope="session")
+def api(api_server: Server) -> Iterator[httpx.Client]:
+    """A client of the service, once on SQLite and once on PostgreSQL."""
+    with httpx.Client(base_url=api_server.url, timeout=30, trust_env=False, verify=False) as opened:  # noqa: S501 (plain HTTP)
+        yield opened

@@ -1,0 +1,1 @@
+"""The rules that make a requested configuration a resolved one."""

@@ -1,0 +1,104 @@
+"""Fixtures that every test may use; the servers behind them are in `tests.servers`."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import settings
+
+from tests.servers import Postgres, Server, migrate
+
+# A slow machine is not a defect, so examples have no deadline; a failure prints how to run it again.
+_current = settings.get_profile(settings.get_current_profile_name())
+settings.register_profile("prudent", _current, deadline=None, print_blob=True)
+settings.load_profile("prudent")
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """The PostgreSQL server of this run, for tests that need to restart or kill it: leave it running."""
+    server = Postgres()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.remove()
+
+
+@pytest.fixture(scope="session")
+def postgres_url(postgres: Postgres) -> str:
+    """URL of the server's maintenance database."""
+    return postgres.url()
+
+
+@pytest.fixture
+def postgres_database(postgres: Postgres) -> Iterator[str]:
+    """URL of a new, empty PostgreSQL database."""
+    url = postgres.create_database()
+    yield url
+    postgres.drop_database(url)
+
+
+@pytest.fixture
+def sqlite_database(tmp_path: Path) -> str:
+    """URL of an SQLite file that does not exist yet."""
+    return f"sqlite:///{tmp_path}/prudent.db"
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database_url(request: pytest.FixtureRequest) -> str:
+    """URL of a new, empty, un-migrated database: once an SQLite file, once PostgreSQL."""
+    url: str = request.getfixturevalue(f"{request.param}_database")
+    return url
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The service on SQLite, shared by the whole run: use campaign ids of your own, and leave it running."""
+    directory = tmp_path_factory.mktemp("server")
+    shared = Server(f"sqlite:///{directory}/prudent.db", directory / "server.log")
+    shared.start()
+    yield shared
+    shared.stop()
+
+
+@pytest.fixture(scope="session")
+def server_url(server: Server) -> str:
+    """Address of the shared server, without a slash at the end."""
+    return server.url
+
+
+@pytest.fixture
+def client(server_url: str) -> Iterator[httpx.Client]:
+    """A client of the shared server."""
+    with httpx.Client(base_url=server_url, timeout=30, trust_env=False, verify=False) as opened:  # noqa: S501 (plain HTTP)
+        yield opened
+
+
+MakeServer = Callable[..., Server]
+
+
+@pytest.fixture
+def make_server(tmp_path: Path) -> Iterator[MakeServer]:
+    """Start servers of your own: `make_server(database_url, workers=1, environment=..., arguments=...)`.
+
+    A PostgreSQL database is migrated first. With `start=False` nothing is done but making the `Server`. What
+    still runs at the end is killed; when the test fails, pytest shows the end of each server's log.
+    """
+    made: list[Server] = []
+
+    def make(database_url: str, workers: int = 1, *, start: bool = True, **options: Any) -> Server:
+        server = Server(database_url, tmp_path / f"server-{len(made)}.log", workers=workers, **options)
+        made.append(server)
+        if start:
+            if not database_url.startswith("sqlite"):
+                migrate(database_url)
+            server.start()
+        return server
+
+    yield make
+    for server in made:
+        server.kill()
+        print(f"--- {server.url} on {server.database_url.partition(':')[0]}\n{server.log()}")  # noqa: T201
