@@ -18,7 +18,7 @@ COMPILE = $(BIN)/python -m uv pip compile --quiet --universal --python-version 3
 	--generate-hashes --no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' $(UPGRADE)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check format bench lock clean
+.PHONY: help run test soak check format bench lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
@@ -33,6 +33,10 @@ run: $(VENV)/.runtime ## Serve with a demo campaign, on http://127.0.0.1:8000
 test: $(VENV)/.dev ## Install everything, check the code, and run all tests
 	@$(MAKE) --no-print-directory check
 	$(BIN)/python -m pytest
+
+soak: $(VENV)/.dev ## The load and learning tests at full length (about ten minutes)
+	PRUDENT_TEST_SECONDS=10 PRUDENT_TEST_ROUNDS=1500 PRUDENT_TEST_SEEDS=20 \
+		$(BIN)/python -m pytest -s tests/test_concurrency.py tests/test_first_campaign.py
 
 check: $(VENV)/.dev ## Lint, formatting, types and import contracts
 	$(BIN)/python -m ruff check .

@@ -104,6 +104,8 @@ def verify_command(
                 faults += bool(verdict.faults)
                 result = "ok" if not verdict.faults else "; ".join(verdict.faults)
                 table.add_row(verdict.campaign_id, str(verdict.observations), verdict.snapshot, verdict.live, result)
+        except UnknownRevisionError as error:
+            _fail(str(error))
         except (SQLAlchemyError, httpx.HTTPError) as error:
             _fail(f"cannot verify: {error.__cause__ or error}")
     if campaigns:

@@ -43,7 +43,14 @@ def create_app(settings: Settings) -> FastAPI:
                 write.dispose()
                 read_engine.dispose()
 
-    app = FastAPI(title="Prudent", version=version("prudent"), lifespan=lifespan, docs_url=None, redoc_url=None)
+    app = FastAPI(
+        title="Prudent",
+        version=version("prudent"),
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+    )
     app.add_middleware(operations.CountRequests, metrics=metrics)
     problems.install(app)
     app.include_router(decisions.decision_routes(ledger, settings.limits))

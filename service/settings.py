@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, fields
 from os import environ
 
 PREFIX = "PRUDENT_"
+PORT_MAX = 65_535
 
 
 class InvalidSettingError(ValueError):
@@ -46,7 +47,11 @@ class Settings:
 
 
 def read_settings(environment: Mapping[str, str] = environ) -> Settings:
-    """Settings from PRUDENT_* variables. Raises InvalidSettingError."""
+    """Settings from PRUDENT_* variables. Raises InvalidSettingError, also for a name that is no setting."""
+    known = {_variable(name) for name in (*_names(Settings), *_names(Limits)) if name != "limits"}
+    for name in environment:
+        if name.startswith(PREFIX) and name not in known:
+            raise InvalidSettingError(f"{name} is not a setting; see docs/operations.md")
     limits = Limits(**{name: _integer(environment, name, 1) for name in _names(Limits) if _is_set(environment, name)})
     values: dict[str, str | int | bool] = {}
     for name in ("database_url", "host"):
@@ -55,7 +60,10 @@ def read_settings(environment: Mapping[str, str] = environ) -> Settings:
     for name in ("port", "workers"):
         if _is_set(environment, name):
             values[name] = _integer(environment, name, 0 if name == "port" else 1)
-    values["demo"] = environment.get(_variable("demo"), "") in {"1", "true", "yes"}
+    if not 0 <= int(values.get("port", 0)) <= PORT_MAX:
+        raise InvalidSettingError(f"{_variable('port')} must be at most {PORT_MAX}")
+    if _is_set(environment, "demo"):
+        values["demo"] = _boolean(environment, "demo")
     return Settings(**values, limits=limits)  # type: ignore[arg-type]  # each has its field's type by now
 
 
@@ -76,3 +84,10 @@ def _integer(environment: Mapping[str, str], name: str, minimum: int) -> int:
     if not text.isdecimal() or int(text) < minimum:
         raise InvalidSettingError(f"{_variable(name)} must be a whole number of at least {minimum}, not {text!r}")
     return int(text)
+
+
+def _boolean(environment: Mapping[str, str], name: str) -> bool:
+    text = environment[_variable(name)].lower()
+    if text not in {"1", "true", "yes", "on", "0", "false", "no", "off"}:
+        raise InvalidSettingError(f"{_variable(name)} must be true or false, not {text!r}")
+    return text in {"1", "true", "yes", "on"}

@@ -12,6 +12,7 @@ from service.core.snapshot import FORMAT_VERSION
 from service.ledger.loading import open_state
 from service.ledger.state import CampaignState
 from service.store import audit, campaigns, log
+from service.store.schema import UnknownRevisionError, current_revision, latest_revision
 
 THETA_TOLERANCE = 1e-9
 """Relative; the exact minimiser's parameters depend on where its iterations started."""
@@ -32,7 +33,10 @@ class Verdict:
 
 
 def verify(engine: Engine, live_model: LiveModel | None = None) -> Iterator[Verdict]:
-    """Replay every campaign's log, one after the other."""
+    """Replay every campaign's log, one after the other. Raises UnknownRevisionError for another schema."""
+    with engine.connect() as connection:
+        if current_revision(connection) != latest_revision():
+            raise UnknownRevisionError("the database has not this version's schema: run prudent migrate")
     after = ""
     while True:
         with engine.connect() as connection:

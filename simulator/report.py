@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import orjson
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from simulator.environments import ContextualArms, FloatArray
@@ -84,8 +83,7 @@ def print_table(console: Console, result: RunResult) -> None:
         published, expected = _reference_values(plan, algorithm)
         covered = [_coverage(outcome)] if plan.coverage else []
         mean = f"{figures['mean']:.0f}"
-        cells = (algorithm.value, _in_brief(figures), mean, *covered, expected, published)
-        table.add_row(*(escape(cell) for cell in cells))
+        table.add_row(algorithm.value, _in_brief(figures), mean, *covered, expected, published)
     console.print(table)
     if plan.rounds != ROUNDS:
         console.print(f"Published and expected values exist for {ROUNDS} rounds only.")

@@ -112,7 +112,8 @@ def test_the_installed_service_serves(installed: Path, tmp_path: Path) -> None:
     server.start()
     try:
         for path in ("/health/ready", "/", "/docs", "/openapi.json", "/metrics"):
-            assert httpx.get(server.url + path, trust_env=False).status_code == httpx.codes.OK, path
+            reply = httpx.get(server.url + path, trust_env=False, follow_redirects=True)
+            assert reply.status_code == httpx.codes.OK, path
         assert server.stop() == 0, server.log()
     finally:
         server.kill()

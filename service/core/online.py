@@ -258,9 +258,9 @@ class OnlineGradient:
         Forgets the mark. Raises ValueError, and changes nothing, for arrays that do not fit.
         """
         counters, lengths = arrays.get("counters"), arrays.get("start_lengths")
-        if counters is None or counters.shape != (3,) or counters.dtype != np.int64:
-            raise ValueError("counters must be an int64 array of shape (3,)")
-        if lengths is None or lengths.ndim != 1 or lengths.dtype != np.int64 or min(lengths.tolist()) < 0:
+        if counters is None or counters.shape != (3,) or counters.dtype != np.int64 or min(counters.tolist()) < 0:
+            raise ValueError("counters must be an int64 array of shape (3,), not negative")
+        if lengths is None or lengths.ndim != 1 or lengths.dtype != np.int64 or min(lengths.tolist(), default=0) < 0:
             raise ValueError("start_lengths must be an int64 array of shape (B,), not negative")
         kept = int(lengths.sum())
         features = take(arrays, "start_features", (kept, self.dimension))

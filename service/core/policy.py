@@ -165,6 +165,11 @@ class Policy:
         self._everything_is_stale = True
 
     @property
+    def uncertified_fits(self) -> int:
+        """Fits of the exact minimiser that did not meet the certificate, since the state was made."""
+        return self.estimator.uncertified if isinstance(self.estimator, ExactMinimizer) else 0
+
+    @property
     def nbytes(self) -> int:
         """Bytes of memory the state holds, without the interpreter's own overhead."""
         return self.estimator.nbytes + self.confidence.nbytes

@@ -62,9 +62,7 @@ def expectile(values: ArrayLike, level: float, weights: ArrayLike | None = None)
     # The balance falls with the value; the expectile lies above the last value where it is not negative.
     last = max(int(np.count_nonzero(balance >= 0.0)) - 1, 0)
     numerator = (1.0 - level) * moment[last] + level * above_moment[last]
-    found = float(numerator / ((1.0 - level) * mass[last] + level * above_mass[last]))
-    highest = ordered[min(last + 1, len(ordered) - 1)]
-    return middle + min(max(found, float(ordered[last])), float(highest))
+    return middle + float(numerator / ((1.0 - level) * mass[last] + level * above_mass[last]))
 
 
 def entropic_risk(values: ArrayLike, gamma: float, weights: ArrayLike | None = None) -> float:

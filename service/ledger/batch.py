@@ -6,18 +6,19 @@ commands in order; 6. insert decisions sorted by id, then log rows, then heads. 
 """
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
-from service.ledger import execution
+from service.ledger import observing, rewarding, selecting
 from service.ledger.commands import Command, Describe, Expire, Observe, Result, Reward, Select
 from service.ledger.description import describe
 from service.ledger.errors import CampaignBusyError, CommandError, ConflictError, NotFoundError
 from service.ledger.identifiers import Clock
 from service.ledger.loading import catch_up, open_state, use_snapshot
+from service.ledger.outcomes import Failed, Outcome, Postponed, StaleDirectoryError
 from service.ledger.state import CampaignState
 from service.ledger.states import States
+from service.ledger.writes import Writes
 from service.store import campaigns, decisions, log
 from service.store.campaigns import Standing
 from service.store.decisions import DecisionRow
@@ -25,27 +26,6 @@ from service.store.log import LogRow
 
 BEHIND_MAX = 1_000
 """Rows that a batch folds by itself; a state further behind is loaded outside any transaction."""
-
-
-class StaleDirectoryError(Exception):
-    """A public id has another key, or a campaign entered its warm-up, since this process last looked."""
-
-
-@dataclass(frozen=True, slots=True)
-class Postponed:
-    """Not executed: the campaign's state must be loaded first."""
-
-    key: int
-
-
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """The command failed: it is wrong (CommandError), cannot run now (UnavailableError), or met a defect."""
-
-    error: Exception
-
-
-Outcome = Result | Postponed | Failed
 
 
 class Batch:
@@ -78,7 +58,7 @@ class Batch:
         self._recorded: dict[str, LogRow] = {}
         self._busy: set[int] = set()
         self._behind: set[int] = set()
-        self._writes = execution.Writes()
+        self._writes = Writes()
         self._now = 0
 
     def run(self, commands: Sequence[Command]) -> list[Outcome]:
@@ -164,12 +144,12 @@ class Batch:
         self._standings = campaigns.read_standings(self._connection, keys)
         clocks = [standing.now for standing in self._standings.values() if standing.now is not None]
         self._now = max(clocks) if clocks else self._clock()
-        for name, key in self._keys.items():
-            standing = self._standings.get(key)
-            if standing is None or standing.campaign_id != name:
-                self._states.drop(key)
-                self._states.forget_name(name)
-                raise StaleDirectoryError
+        stale = [name for name, key in self._keys.items() if self._name_of(key) != name]
+        for name in stale:
+            self._states.drop(self._keys[name])
+            self._states.forget_name(name)
+        if stale:
+            raise StaleDirectoryError
 
     def _bring_up_to_date(self) -> None:
         warming: list[CampaignState] = []
@@ -187,10 +167,10 @@ class Batch:
                 continue
             catch_up(self._connection, state)
             if state.warming:
-                if key not in self._locked:
-                    raise StaleDirectoryError
                 warming.append(state)
             self.touched[key] = state
+        if any(state.key not in self._locked for state in warming):
+            raise StaleDirectoryError
         plays = campaigns.read_plays(self._connection, [state.key for state in warming])
         for state in warming:
             state.plays = [plays[state.key][arm.position] for arm in state.arms]
@@ -260,23 +240,24 @@ class Batch:
     def _decision(self, decision_id: str) -> DecisionRow | None:
         """A decision of a living campaign, of this batch or before it."""
         row = self._writes.decisions.get(decision_id) or self._decisions.get(decision_id)
-        return None if row is None or self._is_dead(row.key) else row
+        return None if row is None or self._name_of(row.key) is None else row
 
-    def _is_dead(self, key: int) -> bool:
+    def _name_of(self, key: int) -> str | None:
+        """The campaign's public id; None once it is deleted."""
         standing = self._standings.get(key)
-        return standing is None or standing.campaign_id is None
+        return None if standing is None else standing.campaign_id
 
     def _select(self, command: Select) -> Result:
         state = self._state(self._keys.get(command.campaign_id), "there is no such campaign")
         if command.decision_id is None:
-            return execution.select(state, command, self._new_id(), None, self._now, self._writes)
+            return selecting.select(state, command, self._new_id(), None, self._now, self._writes)
         digest = command.digest()
         earlier = self._decision(command.decision_id)
         if earlier is None:
-            return execution.select(state, command, command.decision_id, digest, self._now, self._writes)
+            return selecting.select(state, command, command.decision_id, digest, self._now, self._writes)
         if earlier.key != state.key or earlier.request_digest != digest:
             raise ConflictError("this decision_id belongs to another request", field="decision_id")
-        return execution.repeat_decision(earlier, state.campaign_id)
+        return selecting.repeat_decision(earlier, state.campaign_id)
 
     def _reward(self, command: Reward) -> Result:
         decision = self._decision(command.decision_id)
@@ -284,19 +265,19 @@ class Batch:
         key = decision.key if decision is not None else recorded.key if recorded is not None else None
         state = self._state(key, "there is no such decision")
         if recorded is not None:
-            return execution.repeat_reward(state, command, recorded)
+            return rewarding.repeat_reward(state, command, recorded)
         if decision is None:
             raise NotFoundError("there is no such decision")
-        return execution.reward(state, command, decision, self._now, self._writes)
+        return rewarding.reward(state, command, decision, self._now, self._writes)
 
     def _recorded_reward(self, decision_id: str) -> LogRow | None:
         row = self._writes.rewarded.get(decision_id) or self._recorded.get(decision_id)
-        return None if row is None or self._is_dead(row.key) else row
+        return None if row is None or self._name_of(row.key) is None else row
 
     def _expire(self, command: Expire) -> Result:
         decision = self._decision(command.decision_id)
         if decision is not None and self._recorded_reward(command.decision_id) is None:
-            execution.expire(self._state(decision.key, ""), decision, self._now, self._writes)
+            rewarding.expire(self._state(decision.key, ""), decision, self._now, self._writes)
         self._writes.no_longer_due.add(command.decision_id)
         return None
 
@@ -307,7 +288,7 @@ class Batch:
         for row in self._writes.observations:
             if row.key == state.key and row.observation_id is not None:
                 recorded[row.observation_id] = row
-        return execution.observe(state, command, recorded, self._now, self._writes)
+        return observing.observe(state, command, recorded, self._now, self._writes)
 
     # 6. writes
 

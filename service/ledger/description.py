@@ -111,6 +111,7 @@ def _warnings(state: CampaignState) -> list[str]:
             )
         if estimator.uncertified:
             warnings.append(f"{estimator.uncertified} fits did not meet the certificate and were not used")
-    if state.policy.features_above_bound:
+    uses_bound = state.configuration.algorithm.noise_scale is not None or not isinstance(estimator, ExactMinimizer)
+    if state.policy.features_above_bound and uses_bound:
         warnings.append(f"{state.policy.features_above_bound} observations had features above feature_bound")
     return warnings

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -11,7 +11,7 @@ import structlog
 from sqlalchemy import Engine
 
 from service.ledger.administration import CampaignRecord, administer
-from service.ledger.batch import Batch, Failed, Outcome, Postponed, StaleDirectoryError
+from service.ledger.batch import Batch
 from service.ledger.commands import Administration, Command, Decision, ObserveReceipt, Result, RewardReceipt
 from service.ledger.errors import (
     CampaignBusyError,
@@ -24,6 +24,7 @@ from service.ledger.failures import Failure, classify
 from service.ledger.identifiers import Clock, DecisionIds
 from service.ledger.loading import load_behind
 from service.ledger.maintenance import Maintenance
+from service.ledger.outcomes import Failed, Outcome, Postponed, StaleDirectoryError
 from service.ledger.queue import CommandQueue, Entry, Ticket
 from service.ledger.state import CampaignState
 from service.ledger.states import States
@@ -180,6 +181,12 @@ class Ledger:
         elif isinstance(outcome, Failed) and isinstance(outcome.error, UnavailableError):
             self._metrics.unavailable.labels(type(outcome.error).__name__).inc()
 
+    def _count_fits(self, states: Iterable[CampaignState]) -> None:
+        for state in states:
+            uncertified = state.policy.uncertified_fits
+            self._metrics.uncertified_fits.inc(max(0, uncertified - state.uncertified_counted))
+            state.uncertified_counted = uncertified
+
     # Batches, and what their failures lead to
 
     def _run_batch(self, commands: list[Command]) -> list[Any]:
@@ -225,6 +232,7 @@ class Ledger:
                 logger.exception("the outcome of a commit is unknown", commands=len(commands))
                 raise UnknownOutcomeError("the outcome is unknown: send the same request again") from error
         self._maintenance.after_commit(batch.touched.values())
+        self._count_fits(batch.touched.values())
         return outcomes
 
     def _give_up(self, commands: list[Command], failure: Failure, error: Exception) -> list[Any]:

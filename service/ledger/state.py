@@ -44,6 +44,7 @@ class CampaignState:
         self.policy: Policy = build_policy(self.creation, self.configuration, arms=len(arms))
         self.sequence = 0
         self.snapshot_sequence = 0
+        self.uncertified_counted = 0
         self.revision = row.revision
         self.standing = Standing(row.key, row.campaign_id, row.status, row.revision, row.learn_limit, row.head, None)
         self._set_arms(arms)

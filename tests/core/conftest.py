@@ -6,6 +6,14 @@ from zlib import crc32
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
+
+
+@pytest.fixture(autouse=True, scope="session")
+def one_thread():
+    """BLAS on one thread, as in the service: bytes must not depend on how a sum is split."""
+    with threadpool_limits(1):
+        yield
 
 
 @pytest.fixture

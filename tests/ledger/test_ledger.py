@@ -247,6 +247,20 @@ def test_a_recreated_campaign_starts_anew_on_every_worker(make_worker: Callable[
     assert not faults(first)
 
 
+def test_many_campaigns_recreated_at_once_are_all_found(make_worker: Callable[..., Worker]) -> None:
+    """One batch may meet more stale names than it may be run again."""
+    first, second = make_worker(), make_worker()
+    names = [f"c{number}" for number in range(10)]
+    for generation in range(2):
+        for name in names:
+            first.create(name)
+        for worker in (first, second):
+            outcomes = worker.run(*(Select(name, f"{name}.{id(worker)}") for name in names))
+            assert [type(one) for one in outcomes] == [Decision] * 10
+        for name in names if generation == 0 else ():
+            first.administer(DeleteCampaign(name))
+
+
 def test_a_deleted_campaign_is_purged(worker: Worker) -> None:
     """Deleting must free the disk."""
     worker.create("c")

@@ -50,7 +50,7 @@ def test_summary_has_median_tails_and_mean() -> None:
 
 
 def test_the_table_puts_results_beside_what_to_expect() -> None:
-    """Brackets must survive: rich takes unescaped ones for markup."""
+    """Median and tails, and the references that belong to these settings."""
     text = printed(result_of())
     row = next(line for line in text.splitlines() if "linucb-cr" in line)
     assert "300 [120, 200, 400, 480]" in row

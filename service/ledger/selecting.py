@@ -1,0 +1,112 @@
+"""Select: choose an arm and record the decision."""
+
+import numpy as np
+import orjson
+
+from service.core.policy import Choice, Scores, choose
+from service.ledger.candidates import Candidate, find_candidates, score
+from service.ledger.commands import Decision, ScoredArm, Select
+from service.ledger.errors import ConflictError
+from service.ledger.state import CampaignState, features_to_bytes
+from service.ledger.writes import Writes
+from service.store.decisions import DecisionRow
+
+
+def select(
+    state: CampaignState, request: Select, decision_id: str, digest: bytes | None, now: int, writes: Writes
+) -> Decision:
+    """Choose an arm and record the decision."""
+    if state.status == "archived":
+        raise ConflictError("the campaign is archived: it takes no new selects")
+    candidates, chosen = find_candidates(state, request)
+    scores = score(state, candidates)
+    choice = choose(
+        scores,
+        plays=[None if one.position is None else state.plays[one.position] for one in candidates],
+        warmup=state.configuration.algorithm.warmup,
+        explore=request.explore,
+        tie_seed=(state.creation.seed, decision_id),
+    )
+    decision = _decide(state, request, decision_id, candidates, scores, choice, chosen)
+    used = chosen if chosen is not None else candidates[choice.position]
+    timeout = state.configuration.reward.timeout_seconds
+    writes.decisions[decision_id] = DecisionRow(
+        decision_id=decision_id,
+        key=state.key,
+        arm_id=decision.arm_id,
+        features=features_to_bytes(used.features),
+        estimate=decision.estimate,
+        bonus=decision.bonus,
+        index_value=decision.index,
+        reason=decision.reason,
+        greedy_arm_id=decision.greedy_arm_id,
+        recommended_arm_id=decision.recommended_arm_id,
+        propensity=decision.propensity,
+        seen=decision.observations,
+        request_digest=digest,
+        explanation=None if decision.arms is None else orjson.dumps(decision.arms).decode(),
+        created_at=now,
+        due_at=None if timeout is None else now + round(timeout * 1e6),
+    )
+    writes.add_play(state, decision.arm_id)
+    return decision
+
+
+def _decide(
+    state: CampaignState,
+    request: Select,
+    decision_id: str,
+    candidates: list[Candidate],
+    scores: Scores,
+    choice: Choice,
+    chosen: Candidate | None,
+) -> Decision:
+    recommended = candidates[choice.position].arm_id
+    if chosen is None:
+        estimate, bonus, index = (
+            float(values[choice.position]) for values in (scores.estimates, scores.bonuses, scores.indexes)
+        )
+    else:
+        alone = score(state, [chosen])
+        estimate, bonus, index = float(alone.estimates[0]), float(alone.bonuses[0]), float(alone.indexes[0])
+    return Decision(
+        decision_id=decision_id,
+        campaign_id=state.campaign_id,
+        arm_id=recommended if chosen is None else chosen.arm_id,
+        estimate=estimate,
+        bonus=bonus,
+        index=index,
+        reason=choice.reason if chosen is None else "external",
+        greedy_arm_id=candidates[choice.greedy_position].arm_id,
+        recommended_arm_id=None if chosen is None else recommended,
+        propensity=choice.propensity if chosen is None else None,
+        observations=state.sequence,
+        arms=_explain(candidates, scores) if request.explain else None,
+    )
+
+
+def _explain(candidates: list[Candidate], scores: Scores) -> list[ScoredArm]:
+    """Every candidate, best index first."""
+    return [
+        ScoredArm(candidates[i].arm_id, float(scores.estimates[i]), float(scores.bonuses[i]), float(scores.indexes[i]))
+        for i in np.argsort(-scores.indexes, kind="stable")
+    ]
+
+
+def repeat_decision(row: DecisionRow, campaign_id: str) -> Decision:
+    """A stored decision, as it was answered."""
+    arms = None if row.explanation is None else [ScoredArm(**arm) for arm in orjson.loads(row.explanation)]
+    return Decision(
+        decision_id=row.decision_id,
+        campaign_id=campaign_id,
+        arm_id=row.arm_id,
+        estimate=row.estimate,
+        bonus=row.bonus,
+        index=row.index_value,
+        reason=row.reason,  # type: ignore[arg-type]  # written by select() alone
+        greedy_arm_id=row.greedy_arm_id,
+        recommended_arm_id=row.recommended_arm_id,
+        propensity=row.propensity,
+        observations=row.seen,
+        arms=arms,
+    )

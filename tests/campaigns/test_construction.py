@@ -1,0 +1,87 @@
+"""From a resolved configuration to a policy."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from service.campaigns import CampaignConfiguration, build_policy, index_settings, loss_of, resolve
+from service.core.losses import EntropicLoss, ExpectileLoss, SquaredLoss
+
+
+def resolved(**changes: Any) -> CampaignConfiguration:
+    """A resolved campaign."""
+    body = {"campaign_id": "test", "risk": {"measure": "mean"}, "model": {"type": "shared", "dimension": 2}} | changes
+    return resolve(CampaignConfiguration.model_validate_json(json.dumps(body)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "fields"),
+    [
+        ({}, SquaredLoss, {}),
+        ({"risk": {"measure": "expectile", "downside_weight": 4}}, ExpectileLoss, {"level": 0.2}),
+        (
+            {"risk": {"measure": "entropic", "risk_tolerance": 2}, "reward": {"minimum": -1, "maximum": 3}},
+            EntropicLoss,
+            {"gamma": -0.5, "minimum": -1, "maximum": 3},
+        ),
+    ],
+)
+def test_loss(changes: Any, kind: type, fields: dict[str, float]) -> None:
+    """A campaign would learn another risk measure than it was created with."""
+    loss = loss_of(resolved(**changes))
+    assert type(loss) is kind
+    assert {name: getattr(loss, name) for name in fields} == pytest.approx(fields)
+
+
+@pytest.mark.parametrize("name", ["linucb", "linucb-cr", "linucb-ogd-cr"])
+@pytest.mark.parametrize(
+    ("model", "arms", "shape", "features"),
+    [
+        ({"type": "shared", "dimension": 2}, 3, (1, 2), [[1.0, 2.0]]),
+        ({"type": "shared", "dimension": 2, "intercept": True}, 3, (1, 3), [[1.0, 2.0, 1.0]]),
+        ({"type": "disjoint", "dimension": 2}, 3, (3, 3), [[1.0, 2.0, 1.0]]),
+        ({"type": "disjoint", "dimension": 2, "intercept": False}, 3, (3, 2), [[1.0, 2.0]]),
+        ({"type": "multi-armed"}, 3, (3, 1), [[1.0]]),
+        ({"type": "multi-armed"}, 0, (0, 1), [[1.0]]),
+    ],
+)
+def test_shape(name: str, model: Any, arms: int, shape: tuple[int, int], features: list[list[float]]) -> None:
+    """An arm would share its parameter with another one, or the intercept be missing."""
+    request = resolved(model=model, arms=[{"arm_id": str(number)} for number in range(arms)], algorithm={"name": name})
+    policy = build_policy(request, request, arms=arms)
+    assert policy.estimator.theta.shape == shape
+    sent = np.array([[1.0, 2.0]])[:, : policy.feature_map.dimension]
+    assert policy.feature_map(sent).tolist() == features
+
+
+def test_features_are_centred_and_scaled() -> None:
+    """Age 67 with centre 50 and scale 17 would not be 1."""
+    declared = [{"name": "age", "center": 50, "scale": 17}, {"name": "dose"}]
+    request = resolved(model={"type": "shared", "dimension": 2, "features": declared, "intercept": True})
+    policy = build_policy(request, request, arms=0)
+    assert policy.feature_map(np.array([67.0, 3.0])).tolist() == [1, 3, 1]
+
+
+def test_change_acts_on_the_index_alone() -> None:
+    """After a change, a restart would learn another model from the same log."""
+    creation = resolved(algorithm={"name": "linucb-ogd-cr", "warmup": 3}, arms=[{"arm_id": "a"}])
+    changed = {
+        "warmup": 50,
+        "delta": 0.5,
+        "noise_scale": 3.0,
+        "bonus": "global",
+        "exploration": 0.0,
+        "conditioning": 2.0,
+    }
+    current = creation.model_copy(update={"algorithm": creation.algorithm.model_copy(update=changed)})
+    before, after = (build_policy(creation, now, arms=1) for now in (creation, current))
+    for policy in (before, after):
+        for number in range(20):
+            policy.observe(0, np.array([1.0, number / 20]), float(number))
+    assert before.dump() == after.dump()
+    settings = index_settings(current)
+    assert after.confidence.settings == settings
+    assert (settings.delta, settings.noise_scale, settings.bonus, settings.conditioning) == (0.5, 3, "global", 2)
+    assert (before.exploration, after.exploration) == (1, 0)
