@@ -1,5 +1,6 @@
 """Reading bodies: bounded before they are parsed, then validated from the bytes."""
 
+import re
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
@@ -10,7 +11,7 @@ from service.api.problems import BadBodyError
 
 T = TypeVar("T", bound=BaseModel)
 
-_JSON = ("application/json", "+json")
+_JSON = re.compile(r"application/([^/]+\+)?json")
 
 
 async def read_body(request: Request, bytes_max: int) -> bytes:
@@ -21,7 +22,7 @@ async def read_body(request: Request, bytes_max: int) -> bytes:
     # a page on another site can send a body without a type, unasked; browsers then name its Origin
     default = "" if "origin" in headers else "application/json"
     kind = headers.get("content-type", default).split(";")[0].strip().lower()
-    if not kind.endswith(_JSON):
+    if not _JSON.fullmatch(kind):
         raise BadBodyError(415, "send JSON, with Content-Type: application/json")
     too_large = BadBodyError(413, f"the body is larger than {bytes_max} bytes")
     declared = headers.get("content-length", "")

@@ -164,9 +164,8 @@ class OnlineGradient:
         if self.bound is not None:
             norms = np.sqrt(np.einsum("bi,bi->b", iterate, iterate))
             iterate *= (self.bound / np.maximum(norms, self.bound))[:, None]
-        # theta_0 is not one of the iterates averaged: the first of them replaces it.
-        mean = self.theta + (iterate - self.theta) / ages[:, None]
-        self.theta[:] = np.where(ages[:, None] == 1.0, iterate, mean)
+        # At age 1 this replaces the projection of theta_0, which is not one of the iterates.
+        self.theta += (iterate - self.theta) / ages[:, None]
         for sums in (gradient, self._feature_squares, self._has_overflowed):
             sums[:] = 0.0
         self._is_changed[:] = 1.0

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from tests.conftest import Postgres
-from tests.servers import Server, migrate
+from tests.servers import Postgres, Server, migrate
 
 
 @pytest.fixture(scope="session")

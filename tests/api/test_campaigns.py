@@ -54,7 +54,7 @@ def test_created_with_the_contracts_defaults(api: httpx.Client) -> None:
     assert (body["description"], body["arms"], body["seed"], body["status"]) == ("", [], 0, "active")
     assert (body["risk"], body["model"], body["observations"]) == ({"measure": "mean"}, {"type": "multi-armed"}, 0)
     assert body["created_at"].endswith("Z")
-    assert read(api, request["campaign_id"]) == body
+    assert read(api, body["campaign_id"]) == body
 
 
 @pytest.mark.parametrize(("type_", "intercept"), [("shared", False), ("disjoint", True)])

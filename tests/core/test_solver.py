@@ -254,6 +254,15 @@ def test_entropic_with_huge_features_and_rewards_never_overflows(gamma, rng):
             assert np.isfinite(loss.d2(rewards, predictions)).all()
 
 
+def test_undetermined_directions_are_tried_before_giving_up():
+    """Where most exponentials are flat, the penalty alone determines a direction, 1e-14 of the largest."""
+    rng = np.random.default_rng(3283067257)
+    for size in (1.0, 1.0, 1.0, 3e3, 3e3, 3e3, 1e5, 1e5, 1e5):
+        features = np.column_stack([size * rng.standard_normal((20, 2)), np.ones(20)])
+        rewards = -1e4 + np.clip(features[:, 0] / size + rng.standard_normal(20), -5, 5)
+    assert minimise(EntropicLoss(3.0, -10005, -9995), features, rewards, 3e-3).certified
+
+
 def test_a_problem_beyond_float64_is_returned_uncertified():
     """Rewards far outside the ball's predictions overflow everywhere: say so, do not invent a result."""
     loss = EntropicLoss(1.0, 999.0, 1001.0)
@@ -301,9 +310,11 @@ def test_start_changes_nothing_but_the_cost(rng):
 
 def test_sums_are_those_at_the_solution(rng):
     """The bonus and the data-driven dial are made of these three sums."""
-    for _ in range(50):
-        loss, features, rewards, alpha, bound = random_problem(rng, bounded=True)
-        start = rng.standard_normal(features.shape[1])
+    large = rng.standard_normal((400, 6)), rng.standard_normal(400)
+    problems = [random_problem(rng, bounded=True) for _ in range(50)]
+    problems += [(ExpectileLoss(0.1), *large, alpha, None) for alpha in (0.1, 0.2, 0.3, 0.4)]
+    for loss, features, rewards, alpha, bound in problems:
+        start = 0.1 * rng.standard_normal(features.shape[1])
         solution = minimise(loss, features, rewards, alpha, bound, start)
         predictions = features @ solution.theta
         curvatures, slopes = loss.d2(rewards, predictions), loss.d1(rewards, predictions)
@@ -338,10 +349,12 @@ def test_factor_solves_singular_and_badly_scaled_systems(rng):
     badly = Factor(scaled)
     assert badly.exact
     np.testing.assert_allclose(units * badly.solve(units), np.linalg.solve(square.T @ square, np.ones(3)), rtol=1e-9)
-    doubled = units[:, None] * np.ones((3, 3)) * units
-    both = Factor(doubled)
-    assert not both.exact
-    np.testing.assert_allclose(doubled @ both.solve(units), units, rtol=1e-9)
+    thin = rng.standard_normal((3, 2))
+    both = units[:, None] * (thin @ thin.T) * units
+    right = both @ (rng.standard_normal(3) / units)
+    factor = Factor(both)
+    assert not factor.exact
+    np.testing.assert_allclose(both @ factor.solve(right), right, rtol=1e-6)
     assert np.isnan(Factor(np.full((2, 2), math.nan)).solve(np.ones(2))).all()
     assert np.isnan(Factor(np.full((2, 2), math.inf)).solve(np.ones(2))).all()
     np.testing.assert_array_equal(Factor(np.zeros((2, 2))).solve(np.ones(2)), np.zeros(2))
