@@ -28,7 +28,7 @@ async def create_demo(ledger: Ledger) -> None:
         "slow": 0.4 + 0.05 * draw.standard_normal(OBSERVATIONS),
     }
     history = [
-        WarmStart(arm_id, None, round(float(rewards[arm_id][i]), 3), observation_id=f"{arm_id}-{i:02d}")
+        WarmStart(arm_id, round(float(rewards[arm_id][i]), 3), observation_id=f"{arm_id}-{i:02d}")
         for i in range(OBSERVATIONS)
         for arm_id in rewards
     ]

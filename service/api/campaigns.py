@@ -184,7 +184,7 @@ def learning_routes(ledger: Ledger, limits: Limits) -> APIRouter:
         """Learn observations made elsewhere: all of them or, if one is wrong, none."""
         batch = await read_batch(request)
         check_count(batch.items, limits)
-        observations = [_warm_start(item, f"items.{place}") for place, item in enumerate(batch.items)]
+        observations = [_warm_start(item) for item in batch.items]
         return _json(render_receipt(await ledger.submit(Observe(campaign_id, observations))))
 
     @router.get(
@@ -200,14 +200,13 @@ def learning_routes(ledger: Ledger, limits: Limits) -> APIRouter:
     return router
 
 
-def _warm_start(item: ObservationItem, place: str) -> WarmStart:
-    if item.features is not None and item.context is not None:
-        raise InvalidCommandError("give features or context, not both", field=f"{place}.context")
+def _warm_start(item: ObservationItem) -> WarmStart:
     when = item.observed_at
     return WarmStart(
         arm_id=item.arm_id,
-        features=floats(item.features if item.context is None else item.context),
         reward=item.reward,
+        features=floats(item.features),
+        context=floats(item.context),
         observation_id=item.observation_id,
         observed_at=None if when is None else round(when.timestamp() * 1e6),
         propensity=item.propensity,

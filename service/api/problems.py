@@ -46,6 +46,7 @@ STATUSES: dict[type[Exception], int] = {
 """Business errors know no HTTP; this table does."""
 
 _UNION_TAGS = {"mean", "expectile", "entropic", "shared", "disjoint", "multi-armed"}
+_PLAIN_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}")
 _NOT_FIELDS = re.compile(r"float|int|str|bool|constrained-.*|literal\[.*|list\[.*|nullable.*|function-.*")
 
 
@@ -101,9 +102,9 @@ def describe_validation(error: ValidationError | RequestValidationError) -> dict
 
 
 def _field(error: Any) -> str:
-    """Dotted path of the field. A name that the client made up is not shown: it is input like any other."""
+    """Dotted path of the field. A name that the client made up is shown only if it could be a misspelt one of ours."""
     location = list(error["loc"])
-    if error["type"] == "extra_forbidden":
+    if error["type"] == "extra_forbidden" and not _PLAIN_NAME.fullmatch(str(location[-1])):
         location[-1] = "(unknown field)"
     if location and location[0] in {"body", "query", "path"}:  # FastAPI's, of parameters
         del location[0]

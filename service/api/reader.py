@@ -9,6 +9,7 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from service.ledger.errors import DatabaseUnavailableError
+from service.ledger.failures import Failure, classify
 from service.store.engines import READERS_MAX
 
 P = ParamSpec("P")
@@ -32,6 +33,8 @@ class Reader:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._threads, run)
         except SQLAlchemyError as error:
+            if classify(error) is Failure.DEFECT:
+                raise
             raise DatabaseUnavailableError("the database is not available: try again") from error
 
     def close(self) -> None:

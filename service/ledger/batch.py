@@ -58,7 +58,7 @@ class Batch:
         self._recorded: dict[str, LogRow] = {}
         self._busy: set[int] = set()
         self._behind: set[int] = set()
-        self._writes = Writes()
+        self.writes = Writes()
         self._now = 0
 
     def run(self, commands: Sequence[Command]) -> list[Outcome]:
@@ -239,7 +239,7 @@ class Batch:
 
     def _decision(self, decision_id: str) -> DecisionRow | None:
         """A decision of a living campaign, of this batch or before it."""
-        row = self._writes.decisions.get(decision_id) or self._decisions.get(decision_id)
+        row = self.writes.decisions.get(decision_id) or self._decisions.get(decision_id)
         return None if row is None or self._name_of(row.key) is None else row
 
     def _name_of(self, key: int) -> str | None:
@@ -250,11 +250,11 @@ class Batch:
     def _select(self, command: Select) -> Result:
         state = self._state(self._keys.get(command.campaign_id), "there is no such campaign")
         if command.decision_id is None:
-            return selecting.select(state, command, self._new_id(), None, self._now, self._writes)
+            return selecting.select(state, command, self._new_id(), None, self._now, self.writes)
         digest = command.digest()
         earlier = self._decision(command.decision_id)
         if earlier is None:
-            return selecting.select(state, command, command.decision_id, digest, self._now, self._writes)
+            return selecting.select(state, command, command.decision_id, digest, self._now, self.writes)
         if earlier.key != state.key or earlier.request_digest != digest:
             raise ConflictError("this decision_id belongs to another request", field="decision_id")
         return selecting.repeat_decision(earlier, state.campaign_id)
@@ -268,32 +268,32 @@ class Batch:
             return rewarding.repeat_reward(state, command, recorded)
         if decision is None:
             raise NotFoundError("there is no such decision")
-        return rewarding.reward(state, command, decision, self._now, self._writes)
+        return rewarding.reward(state, command, decision, self._now, self.writes)
 
     def _recorded_reward(self, decision_id: str) -> LogRow | None:
-        row = self._writes.rewarded.get(decision_id) or self._recorded.get(decision_id)
+        row = self.writes.rewarded.get(decision_id) or self._recorded.get(decision_id)
         return None if row is None or self._name_of(row.key) is None else row
 
     def _expire(self, command: Expire) -> Result:
         decision = self._decision(command.decision_id)
         if decision is not None and self._recorded_reward(command.decision_id) is None:
-            rewarding.expire(self._state(decision.key, ""), decision, self._now, self._writes)
-        self._writes.no_longer_due.add(command.decision_id)
+            rewarding.expire(self._state(decision.key, ""), decision, self._now, self.writes)
+        self.writes.no_longer_due.add(command.decision_id)
         return None
 
     def _observe(self, command: Observe) -> Result:
         state = self._state(self._keys.get(command.campaign_id), "there is no such campaign")
         ids = [one.observation_id for one in command.observations if one.observation_id is not None]
         recorded = log.find_warm_starts(self._connection, state.key, ids)
-        for row in self._writes.observations:
+        for row in self.writes.observations:
             if row.key == state.key and row.observation_id is not None:
                 recorded[row.observation_id] = row
-        return observing.observe(state, command, recorded, self._now, self._writes)
+        return observing.observe(state, command, recorded, self._now, self.writes)
 
     # 6. writes
 
     def _write(self) -> None:
-        writes = self._writes
+        writes = self.writes
         replaced = {decision_id for decision_id in writes.decisions if decision_id in self._decisions}
         if replaced:  # of campaigns that are deleted but not purged yet
             log.delete_of_decisions(self._connection, replaced)

@@ -137,11 +137,12 @@ class RewardReceipt:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WarmStart:
-    """One observation made elsewhere. features: the arm's, or the context; empty for multi-armed."""
+    """One observation made elsewhere. features: the arm's (shared model); context: the request's (disjoint)."""
 
     arm_id: str
-    features: Floats | None
     reward: float
+    features: Floats | None = None
+    context: Floats | None = None
     observation_id: str | None = None
     observed_at: int | None = None
     propensity: float | None = None
@@ -162,7 +163,8 @@ class Observe:
     @property
     def nbytes(self) -> int:
         """Bytes of features it holds."""
-        return sum(300 + (0 if one.features is None else one.features.nbytes) for one in self.observations)
+        given = (floats for one in self.observations for floats in (one.features, one.context) if floats is not None)
+        return 300 * len(self.observations) + sum(floats.nbytes for floats in given)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from service.ledger.commands import ArmModel, ModelReport
 from service.ledger.state import CampaignState
 
 CONDITIONAL = (
-    "The interval estimate +- bonus holds for all rounds with probability 1 - delta, provided that noise_scale and "
-    "parameter_bound are true bounds for this campaign."
+    "The interval estimate +- bonus holds for all rounds with probability 1 - delta (1 - 2 delta where arms were "
+    "added to a disjoint campaign), provided that noise_scale and parameter_bound are true bounds for it."
 )
 
 
@@ -63,8 +63,8 @@ def why_not_guaranteed(state: CampaignState) -> str | None:
         return "Without projection the estimate may leave the ball that the guarantee is about."
     if state.policy.features_above_bound:
         return "Some features were above feature_bound."
-    if isinstance(state.policy.estimator, ExactMinimizer) and state.policy.estimator.uncertified:
-        return "Some fits did not meet the certificate of optimality."
+    if isinstance(state.policy.estimator, ExactMinimizer) and not all(state.policy.estimator.certified):
+        return "The last fit did not meet the certificate of optimality."
     return _why_conditioning_is_not_guaranteed(state.configuration, state)
 
 

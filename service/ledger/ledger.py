@@ -3,7 +3,7 @@
 import asyncio
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -12,7 +12,7 @@ from sqlalchemy import Engine
 
 from service.ledger.administration import CampaignRecord, administer
 from service.ledger.batch import Batch
-from service.ledger.commands import Administration, Command, Decision, ObserveReceipt, Result, RewardReceipt
+from service.ledger.commands import Administration, Command, Result
 from service.ledger.errors import (
     CampaignBusyError,
     CommandError,
@@ -162,7 +162,8 @@ class Ledger:
             if isinstance(outcome, Postponed):
                 self._wait_for(outcome.key, entry)
                 continue
-            self._count(outcome)
+            if isinstance(outcome, Failed) and isinstance(outcome.error, UnavailableError):
+                self._metrics.unavailable.labels(type(outcome.error).__name__).inc()
             if entry.ticket.settle(entry.slot, outcome) and entry.ticket.loop is not None:
                 finished.setdefault(entry.ticket.loop, []).append(entry.ticket)
         for loop, tickets in finished.items():
@@ -171,18 +172,10 @@ class Ledger:
             except RuntimeError:  # the loop is closed: nobody waits any more
                 logger.warning("answers nobody waits for", tickets=len(tickets))
 
-    def _count(self, outcome: Any) -> None:
-        if isinstance(outcome, Decision):
-            self._metrics.decisions.inc()
-        elif isinstance(outcome, RewardReceipt):
-            self._metrics.observations.inc(not outcome.duplicate)
-        elif isinstance(outcome, ObserveReceipt):
-            self._metrics.observations.inc(outcome.accepted)
-        elif isinstance(outcome, Failed) and isinstance(outcome.error, UnavailableError):
-            self._metrics.unavailable.labels(type(outcome.error).__name__).inc()
-
-    def _count_fits(self, states: Iterable[CampaignState]) -> None:
-        for state in states:
+    def _count_recorded(self, batch: Batch) -> None:
+        self._metrics.decisions.inc(len(batch.writes.decisions))
+        self._metrics.observations.inc(len(batch.writes.observations))
+        for state in batch.touched.values():
             uncertified = state.policy.uncertified_fits
             self._metrics.uncertified_fits.inc(max(0, uncertified - state.uncertified_counted))
             state.uncertified_counted = uncertified
@@ -232,7 +225,7 @@ class Ledger:
                 logger.exception("the outcome of a commit is unknown", commands=len(commands))
                 raise UnknownOutcomeError("the outcome is unknown: send the same request again") from error
         self._maintenance.after_commit(batch.touched.values())
-        self._count_fits(batch.touched.values())
+        self._count_recorded(batch)
         return outcomes
 
     def _give_up(self, commands: list[Command], failure: Failure, error: Exception) -> list[Any]:

@@ -55,17 +55,21 @@ def _warm_start_row(state: CampaignState, one: WarmStart, place: str, now: int) 
 
 
 def _features_of(state: CampaignState, one: WarmStart) -> Floats:
+    """What the log keeps: an arm's features for the shared model, else the context, which may be empty."""
     arm = state.by_id.get(one.arm_id)
-    name = "features" if state.shared else "context"
-    if arm is None and not state.shared:
+    if not state.shared and arm is None:
         raise InvalidCommandError("is no arm of the campaign", field="arm_id")
-    features = one.features
-    if features is None:
-        features = arm.features if arm is not None and state.shared else None
-        if features is None:
-            features = np.zeros(0)
-    check_dimension(state, features, name)
-    return features
+    expected = "features" if state.shared else "context"
+    for field, value in (("features", one.features), ("context", one.context)):
+        if value is not None and field != expected:
+            raise InvalidCommandError(f"a {state.creation.model.type} campaign takes {expected}", field=field)
+    given = one.features if state.shared else one.context
+    if given is None and state.shared and arm is not None:
+        given = arm.features
+    if given is None:
+        given = np.zeros(0)
+    check_dimension(state, given, expected)
+    return given
 
 
 def _same_content(earlier: LogRow, row: LogRow, *, observed_at_given: bool) -> bool:

@@ -218,14 +218,15 @@ def test_unknown_field(api: httpx.Client, target: Json, route: str) -> None:
     """A misspelt setting would be ignored, and the default used without a word."""
     method, path, good = requests(target)[route]
     before = everything(api, target)
-    problem(api.request(method, path, json=good | {MARKER: MARKER}), 422, "(unknown field)")
+    problem(api.request(method, path, json=good | {f"<{MARKER}>": MARKER}), 422, "(unknown field)")
+    problem(api.request(method, path, json=good | {"regularisation": MARKER}), 422, "regularisation")
     problem(
         api.request(method, path, json=good | {f"$where {MARKER}": 1, "body": 1, "query": 2}), 422, "(unknown field)"
     )
     for name, value in good.items():
         inner = value[0] if isinstance(value, list) else value
         if isinstance(inner, dict):
-            worse = inner | {MARKER: MARKER}
+            worse = inner | {f"<{MARKER}>": MARKER}
             reply = api.request(method, path, json=good | {name: [worse] if isinstance(value, list) else worse})
             expected = f"{name}.0" if isinstance(value, list) else name
             problem(reply, 422, f"{expected}.(unknown field)")
@@ -302,9 +303,9 @@ def nested(depth: int) -> Any:
         ("create", ("risk",), {"measure": [MARKER]}, "risk"),
         ("create", ("risk",), {"level": 0.1}, "risk"),
         ("create", ("risk",), MARKER, "risk"),
-        ("create", ("risk",), {"measure": "mean", "level": 0.1}, "risk.(unknown field)"),
+        ("create", ("risk",), {"measure": "mean", "level": 0.1}, "risk.level"),
         ("create", ("model",), {"type": MARKER}, "model"),
-        ("create", ("model",), {"type": "multi-armed", "dimension": 1}, "model.(unknown field)"),
+        ("create", ("model",), {"type": "multi-armed", "dimension": 1}, "model.dimension"),
         ("create", ("model", "features", 0, "name"), "", "model.features.0.name"),
         ("create", ("algorithm",), {"name": MARKER}, "algorithm.name"),
         ("create", ("algorithm",), {"bonus": MARKER}, "algorithm.bonus"),
@@ -345,7 +346,7 @@ def test_nothing_was_created(api: httpx.Client, target: Json) -> None:
     """A request that was refused would have been carried out all the same."""
     for route in ("create", "select", "add-arm"):
         method, path, good = requests(target)[route]
-        problem(api.request(method, path, json=good | {MARKER: 1}), 422)
+        problem(api.request(method, path, json=good | {f"<{MARKER}>": 1}), 422)
     problem(api.get("/campaigns/never-created"), 404)
     problem(api.post("/reward", json={"decision_id": "never-made", "reward": 1}), 404)
     assert [arm["arm_id"] for arm in read(api, target["shared"])["arms"]] == ["a", "b"]
@@ -398,7 +399,7 @@ def test_address_and_method(api: httpx.Client) -> None:
 
 def test_many_errors(api: httpx.Client, target: Json) -> None:
     """A thousand mistakes would make a reply of megabytes, or take seconds to list."""
-    many = {f"{MARKER}{number}": number for number in range(1_000)}
+    many = {f"<{MARKER}{number}>": number for number in range(1_000)}
     body = problem(api.post("/select", json={"campaign_id": target["shared"], **many}), 422)
     assert len(body["errors"]) == 20
     arms = [{"arm_id": f"/{MARKER}{number}"} for number in range(900)]

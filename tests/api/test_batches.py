@@ -43,7 +43,7 @@ def test_order_and_failures_of_single_items(api: httpx.Client) -> None:
         if answer["status"] != 200:
             assert set(answer) == {"status", "title", "detail", "errors"}
     fields = [answer["errors"][0]["field"] for answer in answers if answer["status"] == 422]
-    assert fields == ["(unknown field)", "arms.0.features", "eligible", "body"]
+    assert fields == ["unknown_field", "arms.0.features", "eligible", "body"]
 
 
 @pytest.mark.parametrize("bad", ["NaN", "Infinity", "1e999", '"1"', "true", "null", "1" + "0" * 400, "1e9999999"])
@@ -125,7 +125,7 @@ def test_number_of_items(api: httpx.Client, path: str) -> None:
         ({}, "items"),
         ({"items": MARKER}, "items"),
         ({"items": {"0": MARKER}}, "items"),
-        ({"items": [MARKER], MARKER: 1}, "(unknown field)"),
+        ({"items": [MARKER], f"<{MARKER}>": 1}, "(unknown field)"),
     ],
     ids=str,
 )

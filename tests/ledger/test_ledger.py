@@ -171,7 +171,7 @@ def test_a_state_far_behind_is_loaded_while_others_go_on(make_worker: Callable[.
     first.create("long")
     first.create("short")
     for start in range(0, 3_000, 1_000):
-        first.one(Observe("long", [WarmStart("a", None, float(i % 7)) for i in range(start, start + 1_000)]))
+        first.one(Observe("long", [WarmStart("a", float(i % 7)) for i in range(start, start + 1_000)]))
     second = make_worker()
     decision, other = second.run(Select("long", "d"), Select("short"))
     assert decision.observations == 3_000
@@ -184,7 +184,7 @@ def test_snapshots_are_written_used_and_not_believed_when_corrupt(make_worker: C
     limits = Limits(snapshot_observations=100)
     first = make_worker(limits)
     first.create("c")
-    first.one(Observe("c", [WarmStart("a", None, float(i)) for i in range(250)]))
+    first.one(Observe("c", [WarmStart("a", float(i)) for i in range(250)]))
     digest = first.one(Describe("c")).state_digest
     first.stop()
     assert rows(first, "SELECT sequence FROM snapshots") == [(250,)]
@@ -280,7 +280,7 @@ def test_a_pause_stores_without_learning_and_activation_catches_up(make_worker: 
     worker.administer(ChangeCampaign("paused", status="paused"))
     rewards = [(f"{i}", float(i)) for i in range(10)]
     for name in ("paused", "plain"):
-        worker.one(Observe(name, [WarmStart("a", None, value) for _, value in rewards]))
+        worker.one(Observe(name, [WarmStart("a", value) for _, value in rewards]))
     stopped = worker.one(Describe("paused"))
     assert (stopped.observations, stopped.head) == (0, 10)
     worker.administer(ChangeCampaign("paused", status="active"))
@@ -355,7 +355,7 @@ def test_eviction_forgets_nothing(make_worker: Callable[..., Worker]) -> None:
     worker = make_worker(Limits(states_bytes_max=1))
     for name in ("x", "y"):
         worker.create(name)
-        worker.one(Observe(name, [WarmStart("a", None, 1.0)] * 3))
+        worker.one(Observe(name, [WarmStart("a", 1.0)] * 3))
     before = [worker.one(Describe(name)).state_digest for name in ("x", "y")]
     worker.ledger._states.evict()
     assert len(worker.ledger._states) == 1
