@@ -28,6 +28,7 @@ help: ## Show this list
 
 run: $(VENV)/.runtime ## Serve with a demo campaign, on http://127.0.0.1:8000
 	@mkdir -p data
+	@$(BIN)/prudent migrate --database-url "$$DATABASE_URL"
 	@exec $(BIN)/prudent serve --demo --host "$$HOST" --port "$$PORT" --database-url "$$DATABASE_URL"
 
 test: $(VENV)/.dev ## Install everything, check the code, and run all tests
@@ -35,7 +36,7 @@ test: $(VENV)/.dev ## Install everything, check the code, and run all tests
 	$(BIN)/python -m pytest
 
 soak: $(VENV)/.dev ## The load and learning tests at full length (about ten minutes)
-	PRUDENT_TEST_SECONDS=10 PRUDENT_TEST_ROUNDS=1500 PRUDENT_TEST_SEEDS=20 \
+	SOAK_SECONDS=10 SOAK_ROUNDS=1500 SOAK_SEEDS=20 \
 		$(BIN)/python -m pytest -s tests/test_concurrency.py tests/test_first_campaign.py
 
 check: $(VENV)/.dev ## Lint, formatting, types and import contracts

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Connection, Engine
 
-from service.core.snapshot import FORMAT_VERSION
+from service.campaigns import build_policy
+from service.core.snapshot import FORMAT_VERSION, CorruptSnapshotError
 from service.ledger.loading import open_state
 from service.ledger.state import CampaignState
 from service.store import audit, campaigns, log
@@ -91,11 +92,21 @@ def _replay(connection: Connection, state: CampaignState, live: dict[str, Any] |
 def _compare_snapshot(state: CampaignState, snapshot: log.SnapshotRow, verdict: Verdict) -> None:
     if snapshot.format_version != FORMAT_VERSION or snapshot.configuration_digest != state.fold_digest:
         verdict.snapshot = "not of this version: ignored"
-    elif snapshot.state == state.policy.dump():
+    elif _loaded(state, snapshot.state) == state.policy.dump():
         verdict.snapshot = f"equal at {snapshot.sequence}"
     else:
         verdict.snapshot = "differs"
         verdict.faults.append(f"the snapshot at {snapshot.sequence} differs from the replay")
+
+
+def _loaded(state: CampaignState, data: bytes) -> bytes | None:
+    """A snapshot as it is used: loaded, with the arms that came since. None if it cannot be."""
+    policy = build_policy(state.creation, state.configuration, arms=len(state.arms))
+    try:
+        policy.load(data)
+    except CorruptSnapshotError:
+        return None
+    return policy.dump()
 
 
 def _compare_live(state: CampaignState, live: dict[str, Any], verdict: Verdict) -> None:

@@ -14,7 +14,7 @@ import pytest
 from tests.conftest import MakeServer
 from tests.servers import Server
 
-SECONDS = float(os.environ.get("PRUDENT_TEST_SECONDS", "2"))
+SECONDS = float(os.environ.get("SOAK_SECONDS", "2"))
 CLIENTS = 64
 
 

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-ROUNDS = int(os.environ.get("PRUDENT_TEST_ROUNDS", "500"))
-SEEDS = int(os.environ.get("PRUDENT_TEST_SEEDS", "4"))
+ROUNDS = int(os.environ.get("SOAK_ROUNDS", "500"))
+SEEDS = int(os.environ.get("SOAK_SEEDS", "4"))
 LEVEL = 0.1
 ARMS = 4
 

@@ -12,7 +12,7 @@ from tests.conftest import MakeServer
 from tests.servers import Server
 
 ROUNDS = 160
-ALGORITHMS = ["linucb", "linucb-cr", "linucb-ogd-cr"]
+ALGORITHMS = ["linucb", "linucb-cr", "linucb-ogd-cr", "linucb-onepass-cr"]
 MODELS: dict[str, dict[str, Any]] = {
     "shared": {"type": "shared", "dimension": 3, "intercept": True},
     "disjoint": {"type": "disjoint", "dimension": 3},

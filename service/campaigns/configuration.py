@@ -131,7 +131,7 @@ BonusName = Literal["local", "global", "local-tight", "global-tight"]
 Delta = Annotated[float, Field(gt=0, lt=1)]
 Exploration = Annotated[float, Field(ge=0, le=1e6, description="Multiplies the bonus; 0 is greedy.")]
 Warmup = Annotated[int, Field(ge=0, le=10_000, description="Plays of each registered arm before the index decides.")]
-AlgorithmName = Literal["linucb", "linucb-cr", "linucb-ogd-cr"]
+AlgorithmName = Literal["linucb", "linucb-cr", "linucb-ogd-cr", "linucb-onepass-cr"]
 
 
 class Algorithm(Schema):
@@ -158,6 +158,18 @@ class Algorithm(Schema):
     step_schedule: Annotated[
         Literal["harmonic", "theory"] | None, Field(description="linucb-ogd-cr; theory by default.")
     ] = None
+    ogd_bonus: (
+        Annotated[
+            float,
+            Field(
+                ge=0,
+                le=1e12,
+                description="linucb-ogd-cr; the bonus gains ogd_bonus times the features' norm. Bounds the distance "
+                "from the exact estimate where it is known; 0 by default.",
+            ),
+        ]
+        | None
+    ) = None
 
 
 class AlgorithmChange(Schema):

@@ -11,7 +11,7 @@ from service.campaigns.configuration import (
     MultiArmedModel,
 )
 from service.core.confidence import ConfidenceSettings
-from service.core.estimators import Estimator, ExactMinimizer, OnlineGradient, Ridge
+from service.core.estimators import Estimator, ExactMinimizer, OnePass, OnlineGradient, Ridge
 from service.core.losses import EntropicLoss, ExpectileLoss, Loss, SquaredLoss
 from service.core.policy import FeatureMap, Policy
 
@@ -61,6 +61,7 @@ def index_settings(configuration: CampaignConfiguration) -> ConfidenceSettings:
         conditioning=algorithm.conditioning,
         radius=algorithm.radius or "per-arm",
         linear=algorithm.name == "linucb",
+        norm_bonus=algorithm.ogd_bonus or 0.0,
     )
 
 
@@ -85,6 +86,9 @@ def _estimator(configuration: CampaignConfiguration, loss: Loss, blocks: int, di
         return Ridge(blocks, dimension, regularization)
     if algorithm.name == "linucb-cr":
         return ExactMinimizer(loss, blocks, dimension, regularization, bound)
+    start_observations = algorithm.warmup * len(configuration.arms)
+    if algorithm.name == "linucb-onepass-cr":
+        return OnePass(loss, blocks, dimension, regularization, bound, start_observations)
     return OnlineGradient(
         loss,
         blocks,
@@ -95,7 +99,7 @@ def _estimator(configuration: CampaignConfiguration, loss: Loss, blocks: int, di
         episode_length=_known(algorithm.episode_length),
         schedule=_known(algorithm.step_schedule),
         step_size=_known(algorithm.step_size),
-        start_observations=algorithm.warmup * len(configuration.arms),
+        start_observations=start_observations,
     )
 
 

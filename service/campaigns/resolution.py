@@ -20,7 +20,7 @@ from service.campaigns.values import DISJOINT_FLOATS_MAX
 
 EXPONENT_MAX = 30.0
 """|gamma| times the range of y - xi: beyond it the loss's curvatures differ by more than e^60."""
-OGD_SETTINGS = ("episode_length", "step_size", "step_schedule")
+OGD_SETTINGS = ("episode_length", "step_size", "step_schedule", "ogd_bonus")
 
 
 class InvalidConfigurationError(ValueError):
@@ -162,7 +162,7 @@ def _resolve_algorithm(requested: CampaignConfiguration, risk: Risk) -> Algorith
     if algorithm.name == "linucb" and risk.measure != "mean":
         raise InvalidConfigurationError(
             "algorithm.name",
-            f"linucb learns the mean only; for {risk.measure} use linucb-cr or linucb-ogd-cr",
+            f"linucb learns the mean only; for {risk.measure} use linucb-cr, linucb-ogd-cr or linucb-onepass-cr",
         )
     _check_conditioning(algorithm, entropic=entropic)
     updates: dict[str, object] = {}
@@ -178,6 +178,7 @@ def _resolve_algorithm(requested: CampaignConfiguration, risk: Risk) -> Algorith
             "episode_length": algorithm.episode_length or 5,
             "step_size": algorithm.step_size or 0.1,
             "step_schedule": algorithm.step_schedule or "theory",
+            "ogd_bonus": algorithm.ogd_bonus or 0.0,
         }
     else:
         for name in OGD_SETTINGS:

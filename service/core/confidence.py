@@ -58,17 +58,20 @@ class ConfidenceSettings:
     radius: Radius = "per-arm"
     linear: bool = False
     """LinUCB's own bonus: one curvature, no projection, so neither conditioning nor a factor 2."""
+    norm_bonus: float = 0.0
+    """c_ogd, reward units a unit of the features: a bound on how far the estimate is from the exact one."""
 
 
 class Confidence:
     """Bonuses of the optimistic index, kept current block by block.
 
-    bonus(x) = factor (c_r r + c_S S) ||x||_{A^-1}, with
+    bonus(x) = factor (c_r r + c_S S) ||x||_{A^-1} + c_ogd ||x||, with
 
     - local: A = sum d2 x x^T + kappa alpha I, c_r = kappa, c_S = sqrt(kappa alpha);
     - global: A = sum x x^T + (alpha/m) I, c_r = sqrt(kappa/m), c_S = sqrt(alpha/m);
     - r = sigma sqrt(2 log(1/delta) + log det(I + M/(kappa alpha) sum x x^T));
-    - factor 2 as in the paper, 1 for the tight forms.
+    - factor 2 as in the paper, 1 for the tight forms;
+    - c_ogd = 0 unless given: where it bounds ||theta - exact estimate||, the bonus of the exact estimate holds.
 
     Guarantee: the interval estimate +- bonus holds for all rounds and features with probability 1 - delta for
     the exact constrained estimator if ``noise_scale`` and ``parameter_bound`` are true bounds. It stops there:
@@ -169,10 +172,13 @@ class Confidence:
         Returns (K,).
         """
         if blocks is None:
-            images = features @ self._inverse_factors[0].T
-            return np.asarray(self._multipliers[0] * np.sqrt(np.einsum("ki,ki->k", images, images)))
-        images = self._inverse_factors[blocks] @ features
-        return np.asarray(self._multipliers[blocks] * np.sqrt(np.einsum("ki,ki->k", images, images)))
+            images, multipliers = features @ self._inverse_factors[0].T, self._multipliers[0]
+        else:
+            images, multipliers = self._inverse_factors[blocks] @ features, self._multipliers[blocks]
+        bonuses = np.asarray(multipliers * np.sqrt(np.einsum("ki,ki->k", images, images)))
+        if self.settings.norm_bonus:
+            bonuses += self.settings.norm_bonus * np.sqrt(np.einsum("...i,...i->...", features, features))
+        return bonuses
 
     @property
     def nbytes(self) -> int:

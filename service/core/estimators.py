@@ -3,9 +3,10 @@
 from typing import TypeAlias
 
 from service.core.exact import ExactMinimizer
+from service.core.onepass import OnePass
 from service.core.online import OnlineGradient, Schedule
 from service.core.ridge import Ridge
 
-Estimator: TypeAlias = Ridge | ExactMinimizer | OnlineGradient
+Estimator: TypeAlias = Ridge | ExactMinimizer | OnlineGradient | OnePass
 
-__all__ = ["Estimator", "ExactMinimizer", "OnlineGradient", "Ridge", "Schedule"]
+__all__ = ["Estimator", "ExactMinimizer", "OnePass", "OnlineGradient", "Ridge", "Schedule"]

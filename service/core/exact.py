@@ -5,8 +5,11 @@ import math
 import numpy as np
 
 from service.core.blocks import BlockRows, Histories, check_observation, is_gram
-from service.core.losses import Array, Loss
-from service.core.solver import minimise, weighted_gram
+from service.core.incremental import Window
+from service.core.losses import Array, EntropicLoss, Loss
+from service.core.solver import Solution, minimise, weighted_gram
+
+_COUNTERS = ("observations", "fits", "uncertified", "bound_active", "full_fits", "corrections")
 
 
 class ExactMinimizer:
@@ -17,11 +20,16 @@ class ExactMinimizer:
     was called. A solve without a certificate is not believed: the block keeps its theta (its observations
     too), and the solve is counted in `uncertified`.
 
+    The squared and the expectile loss are refitted from sums (`incremental`), at a cost nearly constant in n. The
+    full solver takes over, and a new reference is made, for a block's first fit, where that refit fails or has no
+    certificate of its own, and after every 2 sqrt(n) observations: then it starts at the refit's theta and so
+    checks it on all observations. `full_fits` counts its solves, `corrections` the checked thetas it did not certify.
+
     Public arrays, valid after `refresh` and until `add_block` or `restore`; not to be written to:
     theta (B, d); gram (B, d, d), sum of x x^T; weighted_gram (B, d, d), sum of d2 x x^T at theta, both exactly
     symmetric; multiplier (B,), mu of the solver. Counters over the estimator's life: fits, uncertified,
-    bound_active (fits in which the ball binds). The history is kept, 8 (d + 1) bytes an observation, so there
-    is no `arrays`: the state is rebuilt from the log. Not thread safe.
+    bound_active (fits in which the ball binds), full_fits, corrections. The history is kept, 8 (d + 1) bytes an
+    observation and O(sqrt(n) d) a block, so there is no `arrays`: the state is rebuilt from the log. Not thread safe.
     Source: algorithms of the project's mathematics page; Saux & Maillard 2023, Section 3.
     """
 
@@ -38,6 +46,8 @@ class ExactMinimizer:
         self.fits = 0
         self.uncertified = 0
         self.bound_active = 0
+        self.full_fits = 0
+        self.corrections = 0
         self._rows = BlockRows(
             blocks,
             {
@@ -48,9 +58,12 @@ class ExactMinimizer:
                 "d2_total": (),
                 "multiplier": (),
                 "is_uncertified": (),
+                "fitted": (),
             },
         )
         self._histories = Histories(blocks, dimension)
+        self._windows: list[Window | None] = [None] * blocks
+        self._marked_windows: list[Window | None] = []
         self._stale: set[int] = set()
         self._bind()
 
@@ -89,36 +102,78 @@ class ExactMinimizer:
         self._stale.add(block)
 
     def refresh(self) -> list[int]:
-        """Solve the blocks observed since the last call; return them in order. O(n d^2 + d^3) a Newton step."""
+        """Solve the blocks observed since the last call; return them in order.
+
+        O(n d^2 + d^3) a Newton step of the full solver; O(sqrt(n) d + d^3) a refit without it.
+        """
         changed = sorted(self._stale)
         for block in changed:
             if self._histories.length(block):
                 self._rows.touch(block)
-                self._fit(block)
+                # What overflows is not certified; it need not be reported as well.
+                with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                    self._fit(block)
         self._stale.clear()
         return changed
 
     def _fit(self, block: int) -> None:
-        rows, features, rewards = self._rows, self._histories.features(block), self._histories.rewards(block)
-        solution = minimise(
-            self.loss,
-            features,
-            rewards,
-            self.regularization,
-            self.bound,
-            self.theta[block],
-            float(rows["multiplier"][block]),
-        )
+        features, rewards = self._histories.features(block), self._histories.rewards(block)
         self.fits += 1
+        start, multiplier = self.theta[block], float(self._rows["multiplier"][block])
+        is_checked = False
+        window = self._windows[block]
+        if window is not None and len(rewards) <= window.end:
+            # Windows are replaced, never changed: a mark need only remember which they were.
+            refit = window.copy()
+            is_good = refit.advance(features, rewards, self.gram[block])
+            if is_good and len(rewards) < window.end:
+                self._windows[block] = refit
+                self._adopt(block, refit)
+                return
+            if np.isfinite(refit.theta).all():
+                start, multiplier, is_checked = refit.theta, refit.multiplier, is_good
+        solution = self._fit_in_full(block, features, rewards, start, multiplier)
+        self.corrections += is_checked and solution.iterations > 0
+
+    def _fit_in_full(self, block: int, features: Array, rewards: Array, start: Array, multiplier: float) -> Solution:
+        guess = self._guess(block, features, rewards) if isinstance(self.loss, EntropicLoss) else None
+        solution = minimise(self.loss, features, rewards, self.regularization, self.bound, start, multiplier, guess)
+        self.full_fits += 1
+        self._windows[block] = None
         if solution.certified:
-            self.theta[block] = solution.theta
-            rows["multiplier"][block] = solution.multiplier
-            self.bound_active += solution.multiplier > 0.0
-            sums = solution.weighted_gram, solution.d1_squares, solution.d2_total
+            self._adopt(block, solution)
+            if not isinstance(self.loss, EntropicLoss):
+                self._windows[block] = Window(self.loss, features, rewards, self.regularization, self.bound, solution)
         else:
-            self.uncertified += 1
-            sums = sums_at(self.loss, features, rewards, self.theta[block])
-        rows["is_uncertified"][block] = float(not solution.certified)
+            self._keep(block, features, rewards)
+        return solution
+
+    def _guess(self, block: int, features: Array, rewards: Array) -> Array | None:
+        """Return the weighted Gram matrix of all observations at theta, where it costs little."""
+        fitted = int(self._rows["fitted"][block])
+        if fitted == 0 or len(rewards) > fitted + self.dimension or self._rows["is_uncertified"][block]:
+            return None
+        added = sums_at(self.loss, features[fitted:], rewards[fitted:], self.theta[block])[0]
+        guess: Array = self.weighted_gram[block] + added
+        return guess if np.isfinite(guess).all() else None
+
+    def _adopt(self, block: int, fit: Solution | Window) -> None:
+        rows = self._rows
+        self.theta[block] = fit.theta
+        self.weighted_gram[block] = fit.weighted_gram
+        rows["multiplier"][block] = fit.multiplier
+        rows["d1_squares"][block] = fit.d1_squares
+        rows["d2_total"][block] = fit.d2_total
+        rows["is_uncertified"][block] = 0.0
+        rows["fitted"][block] = self._histories.length(block)
+        self.bound_active += fit.multiplier > 0.0
+
+    def _keep(self, block: int, features: Array, rewards: Array) -> None:
+        """Stay at theta after a solve without a certificate; the sums count the new observations."""
+        rows = self._rows
+        self.uncertified += 1
+        rows["is_uncertified"][block] = 1.0
+        sums = sums_at(self.loss, features, rewards, self.theta[block])
         # At a theta kept from before, a new observation's curvature may overflow; then the sums stay too.
         if np.isfinite(sums[0]).all() and math.isfinite(sums[1]):
             self.weighted_gram[block], rows["d1_squares"][block], rows["d2_total"][block] = sums
@@ -127,6 +182,7 @@ class ExactMinimizer:
         """Append a block without observations; theta is 0 there. The next `refresh` reports it."""
         self._rows.add()
         self._histories.add_block()
+        self._windows.append(None)
         self._stale.add(self._rows.count - 1)
         self._bind()
 
@@ -135,14 +191,17 @@ class ExactMinimizer:
         self._rows.mark()
         self._histories.mark()
         self._marked_stale = self._stale.copy()
-        self._marked_counters = self.observations, self.fits, self.uncertified, self.bound_active
+        self._marked_windows = self._windows.copy()
+        self._marked_counters = tuple(getattr(self, name) for name in _COUNTERS)
 
     def restore(self) -> None:
         """Return to the mark, byte for byte; the mark stays. Raises RuntimeError without one."""
         self._rows.restore()
         self._histories.restore()
         self._stale = self._marked_stale.copy()
-        self.observations, self.fits, self.uncertified, self.bound_active = self._marked_counters
+        self._windows = self._marked_windows.copy()
+        for name, value in zip(_COUNTERS, self._marked_counters, strict=True):
+            setattr(self, name, value)
         self._bind()
 
     def is_sane(self) -> bool:
@@ -152,7 +211,8 @@ class ExactMinimizer:
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays held, the history's spare capacity with them."""
-        return self._rows.nbytes + self._histories.nbytes
+        windows = sum(window.nbytes for window in self._windows if window is not None)
+        return self._rows.nbytes + self._histories.nbytes + windows
 
 
 def sums_at(loss: Loss, features: Array, rewards: Array, theta: Array) -> tuple[Array, float, float]:

@@ -7,10 +7,9 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from service.core.blocks import MAGNITUDE_MAX, BlockRows, Histories, StateArrays, check_observation, is_gram, take
-from service.core.exact import sums_at
+from service.core.blocks import MAGNITUDE_MAX, BlockRows, StateArrays, check_observation, is_gram
 from service.core.losses import Array, Loss
-from service.core.solver import minimise, project
+from service.core.start import Start
 
 Schedule: TypeAlias = Literal["harmonic", "theory"]
 
@@ -29,8 +28,8 @@ class OnlineGradient:
     on the ball of radius `bound` (none if None). Published: the mean of theta_1..theta_n, P(theta_0) before.
     Schedules, with m and M the loss's curvature bounds, h the episode length, L the feature bound:
     "harmonic": eps_n = step_size / n; "theory": eps_n = 3 / (a (n + j0)), a = m h L^2 / d,
-    j0 = max(0, 3 (M h L^2 + alpha)/a - 1), for which step_size plays no part. For a block added later, n
-    counts from its first episode.
+    j0 = max(0, 3 (M h L^2 + alpha)/a - 1), for which step_size plays no part. In both, n counts a block's own
+    episodes, from the one of its first observation: when an arm was registered is not in the log.
 
     Safeguards, ours: where an episode's features exceed the bound, sum ||x||^2 > h L^2 in a block, its step is
     at most 1 / (M sum ||x||^2 + alpha), which cannot diverge. A step that is not finite is left out and counted
@@ -58,8 +57,8 @@ class OnlineGradient:
         start_observations: int,
     ) -> None:
         positive = (dimension, regularization, feature_bound, episode_length, step_size)
-        if not all(0 < value < math.inf for value in positive) or start_observations < 0:
-            raise ValueError("sizes, bounds and steps must be positive and finite, the start not negative")
+        if not all(0 < value < math.inf for value in positive):
+            raise ValueError("sizes, bounds and steps must be positive and finite")
         if bound is not None and not 0.0 < bound < math.inf:
             raise ValueError(f"the bound must be positive and finite, not {bound}")
         if schedule not in ("harmonic", "theory"):
@@ -71,18 +70,19 @@ class OnlineGradient:
         self.feature_bound = feature_bound
         self.episode_length = episode_length
         self.schedule = schedule
-        self.step_size = step_size
         self.start_observations = start_observations
+        self.step_size = step_size
         self.observations = 0
         self.episodes = 0
         self.skipped_steps = 0
         self._matrices = BlockRows(blocks, dict.fromkeys(("gram", "weighted_gram"), (dimension, dimension)))
         vectors: dict[str, tuple[int, ...]] = dict.fromkeys(("theta", "iterate", "gradient"), (dimension,))
         scalars: dict[str, tuple[int, ...]] = dict.fromkeys(
-            ("feature_squares", "d1_squares", "d2_total", "first_episode", "has_overflowed", "is_changed"), ()
+            ("feature_squares", "d1_squares", "d2_total", "first_episode", "is_known", "has_overflowed", "is_changed"),
+            (),
         )
         self._vectors = BlockRows(blocks, vectors | scalars)
-        self._start = Histories(blocks, dimension) if start_observations else None
+        self._start = Start(loss, blocks, dimension, regularization, bound, start_observations)
         self._bind()
 
     def _bind(self) -> None:
@@ -96,6 +96,8 @@ class OnlineGradient:
         self._d2_total = self._vectors["d2_total"]
         self._has_overflowed = self._vectors["has_overflowed"]
         self._is_changed = self._vectors["is_changed"]
+        self._is_known = self._vectors["is_known"]
+        self._first_episode = self._vectors["first_episode"]
 
     @property
     def d1_squares(self) -> float:
@@ -119,15 +121,18 @@ class OnlineGradient:
         outer = x[:, None] * x
         gram = self.gram[block]
         gram += outer
+        if not self._is_known[block]:
+            self._is_known[block] = 1.0
+            self._first_episode[block] = self.episodes
         self.observations += 1
         self._is_changed[block] = 1.0
-        if self._start is None:
+        if not self._start.is_open:
             self._stream(block, x, y, outer)
             return
         self._start.append(block, x, y)
-        if self.observations == self.start_observations:
-            self._solve_start(self._start)
-            self._start = None
+        if self.observations == self._start.size:
+            self._solve_start()
+            self._start.close()
 
     def _stream(self, block: int, x: Array, y: float, outer: Array) -> None:
         loss = self.loss
@@ -145,7 +150,7 @@ class OnlineGradient:
         else:
             self._has_overflowed[block] = 1.0
         self._feature_squares[block] += x.dot(x)
-        if (self.observations - self.start_observations) % self.episode_length == 0:
+        if (self.observations - self._start.size) % self.episode_length == 0:
             self._step()
 
     def _step(self) -> None:
@@ -153,7 +158,7 @@ class OnlineGradient:
         vectors = self._vectors
         vectors.touch_all()
         self.episodes += 1
-        ages = self.episodes - vectors["first_episode"]
+        ages = self.episodes - self._first_episode
         iterate, gradient = self._iterate, self._gradient
         with np.errstate(over="ignore", invalid="ignore"):
             steps = self._step_sizes(ages, self._feature_squares)
@@ -185,70 +190,54 @@ class OnlineGradient:
 
     def refresh(self) -> list[int]:
         """Bring theta and the sums up to date; return the blocks changed since the last call, in order."""
-        if self._start is not None:
-            self._solve_start(self._start)
+        if self._start.is_open:
+            self._solve_start()
         changed: list[int] = np.flatnonzero(self._is_changed).tolist()
         for block in changed:
             self._vectors.touch(block)
         self._is_changed[:] = 0.0
         return changed
 
-    def _solve_start(self, start: Histories) -> None:
-        """Solve the changed blocks from nothing. Blocks not changed are solved already."""
+    def _solve_start(self) -> None:
+        """Solve the changed blocks. Blocks not changed are solved already."""
         for block in np.flatnonzero(self._is_changed).tolist():
             self._matrices.touch(block)
             self._vectors.touch(block)
-            features, rewards = start.features(block), start.rewards(block)
-            solution = minimise(self.loss, features, rewards, self.regularization)
-            theta = solution.theta if self.bound is None else project(solution.theta, self.bound)
-            self._iterate[block] = solution.theta
-            self.theta[block] = theta
-            sums = sums_at(self.loss, features, rewards, theta)
-            if np.isfinite(sums[0]).all() and math.isfinite(sums[1]):
-                self.weighted_gram[block] = sums[0]
-                self._d1_squares[block] = sums[1]
-                self._d2_total[block] = sums[2]
+            fit = self._start.fit(block)
+            self._iterate[block] = self.theta[block] = fit.theta
+            if fit.sums is not None:
+                self.weighted_gram[block], self._d1_squares[block], self._d2_total[block] = fit.sums
 
     def add_block(self) -> None:
         """Append a block without observations; theta is 0 there. The next `refresh` reports it."""
         self._matrices.add()
         self._vectors.add()
-        if self._start is not None:
-            self._start.add_block()
+        self._start.add_block()
         self._bind()
-        self._vectors["first_episode"][-1] = self.episodes
         self._is_changed[-1] = 1.0
 
     def mark(self) -> None:
         """Remember this state for `restore`, in place of any earlier mark."""
         self._matrices.mark()
         self._vectors.mark()
-        if self._start is not None:
-            self._start.mark()
-        self._marked = self.observations, self.episodes, self.skipped_steps, self._start
+        self._start.mark()
+        self._marked = self.observations, self.episodes, self.skipped_steps
 
     def restore(self) -> None:
         """Return to the mark, byte for byte; the mark stays. Raises RuntimeError without one."""
         self._matrices.restore()
         self._vectors.restore()
-        self.observations, self.episodes, self.skipped_steps, self._start = self._marked
-        if self._start is not None:
-            self._start.restore()
+        self._start.restore()
+        self.observations, self.episodes, self.skipped_steps = self._marked
         self._bind()
 
     def arrays(self) -> StateArrays:
         """Return the complete state as copies, the observations of an unfinished start with it."""
-        blocks = range(self._matrices.count)
-        start = self._start if self._start is not None else Histories(len(blocks), self.dimension)
         return {
             **self._matrices.arrays(),
             **self._vectors.arrays(),
             "counters": np.array([self.observations, self.episodes, self.skipped_steps], dtype=np.int64),
-            "start_lengths": np.array([start.length(block) for block in blocks], dtype=np.int64),
-            "start_features": np.concatenate(
-                [np.zeros((0, self.dimension)), *(start.features(block) for block in blocks)]
-            ),
-            "start_rewards": np.concatenate([np.zeros(0), *(start.rewards(block) for block in blocks)]),
+            **self._start.arrays(self._matrices.count),
         }
 
     def load(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
@@ -256,25 +245,17 @@ class OnlineGradient:
 
         Forgets the mark. Raises ValueError, and changes nothing, for arrays that do not fit.
         """
-        counters, lengths = arrays.get("counters"), arrays.get("start_lengths")
+        counters = arrays.get("counters")
         if counters is None or counters.shape != (3,) or counters.dtype != np.int64 or min(counters.tolist()) < 0:
             raise ValueError("counters must be an int64 array of shape (3,), not negative")
-        if lengths is None or lengths.ndim != 1 or lengths.dtype != np.int64 or min(lengths.tolist(), default=0) < 0:
-            raise ValueError("start_lengths must be an int64 array of shape (B,), not negative")
-        kept = int(lengths.sum())
-        features = take(arrays, "start_features", (kept, self.dimension))
-        rewards = take(arrays, "start_rewards", (kept,))
         observations, episodes, skipped_steps = (int(counter) for counter in counters)
-        in_start = observations < self.start_observations
-        if kept != (observations if in_start else 0):
-            raise ValueError("the observations kept do not match the number counted")
-        matrices, vectors = self._matrices.like(len(lengths)), self._vectors.like(len(lengths))
+        matrices, vectors = self._matrices.like(0), self._vectors.like(0)
         matrices.load(arrays)
         vectors.load(arrays)
-        if not matrices.count == vectors.count == len(lengths):
+        if matrices.count != vectors.count:
             raise ValueError("the arrays of a state must all have one row a block")
-        self._matrices, self._vectors = matrices, vectors
-        self._start = _refilled(lengths, features, rewards) if in_start else None
+        start = self._start.loaded(arrays, matrices.count, observations)
+        self._matrices, self._vectors, self._start = matrices, vectors, start
         self.observations, self.episodes, self.skipped_steps = observations, episodes, skipped_steps
         self._bind()
 
@@ -286,15 +267,4 @@ class OnlineGradient:
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays held, the start's observations with them."""
-        start = self._start.nbytes if self._start is not None else 0
-        return self._matrices.nbytes + self._vectors.nbytes + start
-
-
-def _refilled(lengths: NDArray[np.generic], features: Array, rewards: Array) -> Histories:
-    start = Histories(len(lengths), features.shape[1])
-    position = 0
-    for block, length in enumerate(lengths.tolist()):
-        for row in range(position, position + length):
-            start.append(block, features[row], float(rewards[row]))
-        position += length
-    return start
+        return self._matrices.nbytes + self._vectors.nbytes + self._start.nbytes

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from service.core.confidence import Confidence, ConfidenceSettings
 from service.core.estimators import Estimator, ExactMinimizer
 from service.core.losses import Loss
-from service.core.snapshot import pack, unpack
+from service.core.snapshot import CorruptSnapshotError, pack, unpack
 
 Reason = Literal["external", "only-arm", "greedy", "warmup", "index"]
 
@@ -156,12 +156,19 @@ class Policy:
         return pack({**self.estimator.arrays(), "features_above_bound": np.array(self.features_above_bound)})
 
     def load(self, data: bytes) -> None:
-        """Take over what ``dump`` returned. Raises CorruptSnapshotError."""
+        """Take over what ``dump`` returned, arms that came since added. Raises CorruptSnapshotError."""
         if isinstance(self.estimator, ExactMinimizer):
             raise TypeError("the exact minimiser has no snapshots")
         arrays = unpack(data)
-        self.features_above_bound = int(arrays.pop("features_above_bound"))
-        self.estimator.load(arrays)
+        blocks = len(self.estimator.theta)
+        try:
+            above_bound = int(arrays.pop("features_above_bound"))
+            self.estimator.load(arrays)
+        except (KeyError, ValueError) as error:
+            raise CorruptSnapshotError(f"it is no state of this estimator: {error}") from error
+        self.features_above_bound = above_bound
+        for _ in range(blocks - len(self.estimator.theta)):
+            self.estimator.add_block()
         self._everything_is_stale = True
 
     @property

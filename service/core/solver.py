@@ -26,19 +26,47 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from service.core.ball import QuadraticModel, fitted_multiplier, project
 from service.core.factor import EIGENVALUE_MIN, Factor
-from service.core.losses import Array, Loss
+from service.core.losses import Array, EntropicLoss, Loss
+
+__all__ = ["CERTIFICATE", "ITERATIONS_MAX", "POLISH_MIN", "Point", "Solution", "minimise", "project", "weighted_gram"]
 
 ITERATIONS_MAX = 200
 """Newton steps a solve may take."""
 
-_CERTIFICATE = 1e-12
+CERTIFICATE = 1e-12
+"""The gradient a certificate allows, as a part of the size of what cancels in it."""
+
+POLISH_MIN = 1e-13
+"""Steps from a certified point that are smaller than this part of theta are not taken."""
+
 _ARMIJO = 1e-4
 _SLACK = 1e-14
 _HALVINGS_MAX = 60
 _POLISHES_MAX = 3
-_SECULAR_MAX = 60
-_SECULAR_TOLERANCE = 1e-14
+_CONTRACTION = 0.1
+_CORRECTED_MAX = 1e4
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Point:
+    """A theta, (d,), with what is known there.
+
+    predictions, slopes (d1), curvatures (d2): (n,). gradient: F, (d,). multiplier: mu. residual:
+    ||F + mu theta||_inf. scale: (d,), the sums of sizes the certificate compares it with; empty where a
+    cheaper bound on them has already decided.
+    """
+
+    theta: Array
+    predictions: Array
+    slopes: Array
+    curvatures: Array
+    gradient: Array
+    multiplier: float
+    residual: float
+    scale: Array
+    certified: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,7 +75,7 @@ class Solution:
 
     theta: (d,), in reward units a feature unit. multiplier: mu, 0 inside the ball. certified: whether the
     certificate holds. iterations: Newton steps taken. weighted_gram: (d, d), sum of d2 x x^T at theta,
-    exactly symmetric. d1_squares, d2_total: sums of d1^2 and d2 at theta.
+    exactly symmetric. d1_squares, d2_total: sums of d1^2 and d2 at theta. point: all else known there.
     """
 
     theta: Array
@@ -57,6 +85,7 @@ class Solution:
     weighted_gram: Array
     d1_squares: float
     d2_total: float
+    point: Point
 
 
 def minimise(
@@ -67,13 +96,16 @@ def minimise(
     bound: float | None = None,
     start: Array | None = None,
     multiplier: float = 0.0,
+    guess: Array | None = None,
 ) -> Solution:
     """Minimise the penalised loss over the ball of radius `bound` (everywhere if None).
 
     features: (n, d) float64; rewards: (n,) float64; n may be 0, which gives theta = 0. regularization:
     alpha > 0. start: (d,), where to begin, projected on the ball if need be; without it the better of zero
     and the ridge fit. multiplier: where to begin the search for mu. The start affects the speed and the last
-    digits, not the solution, which is unique. Never raises for numerical reasons and never warns.
+    digits, not the solution, which is unique. guess: (d, d), about sum d2 x x^T at the start, symmetric and
+    positive semi-definite; for the entropic loss it saves forming that sum at every step.
+    Never raises for numerical reasons and never warns.
     Raises ValueError for a regularization or bound that is not positive and finite.
     """
     if not 0.0 < regularization < math.inf:
@@ -82,21 +114,7 @@ def minimise(
         raise ValueError(f"the bound must be positive and finite, not {bound}")
     problem = _Problem(loss, features, rewards, regularization, bound)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
-        return _newton(problem, _begin(problem, start), multiplier)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Point:
-    """A theta with what is known there; residual is ||F + mu theta||_inf."""
-
-    theta: Array
-    predictions: Array
-    slopes: Array
-    curvatures: Array
-    gradient: Array
-    multiplier: float
-    residual: float
-    certified: bool
+        return _newton(problem, _begin(problem, start), multiplier, guess)
 
 
 class _Problem:
@@ -112,27 +130,20 @@ class _Problem:
         self._largest = max(float(features.max()), -float(features.min())) if len(rewards) else 0.0
         self._sizes: Array | None = None
 
-    def at(self, theta: Array) -> _Point:
+    def at(self, theta: Array) -> Point:
         predictions = theta @ self.columns
         slopes = self.loss.d1(self.rewards, predictions)
         curvatures = self.loss.d2(self.rewards, predictions)
         gradient = self.columns @ slopes + self.alpha * theta
-        multiplier = self._multiplier(theta, gradient)
+        multiplier = fitted_multiplier(theta, gradient, self.bound)
         residual = float(np.abs(gradient + multiplier * theta).max())
-        certified = self._certifies(residual, theta, slopes, curvatures)
-        return _Point(theta, predictions, slopes, curvatures, gradient, multiplier, residual, certified)
+        scale = self._scale(residual, theta, slopes, curvatures)
+        # An infinite scale would certify anything finite.
+        certified = len(scale) > 0 and residual <= CERTIFICATE * float(scale.max()) < math.inf
+        return Point(theta, predictions, slopes, curvatures, gradient, multiplier, residual, scale, certified)
 
-    def _multiplier(self, theta: Array, gradient: Array) -> float:
-        """Return the mu that fits theta best; 0 inside the ball, so complementarity always holds."""
-        if self.bound is None:
-            return 0.0
-        square = float(theta.dot(theta))
-        if square < (1.0 - 1e-12) * self.bound * self.bound:
-            return 0.0
-        return max(0.0, -float(gradient.dot(theta)) / square)
-
-    def _certifies(self, residual: float, theta: Array, slopes: Array, curvatures: Array) -> bool:
-        """Whether the residual is zero as far as float64 can tell.
+    def _scale(self, residual: float, theta: Array, slopes: Array, curvatures: Array) -> Array:
+        """Return the sizes of what cancels in the gradient, (d,), or nothing where the residual is too large.
 
         d1 x is a rounded sum: of sizes |d1| |x|, and, since the prediction is itself rounded, of sizes
         d2 (|y| + sum |x_i| |theta_i|) |x|. For the squared and expectile losses the second is the larger.
@@ -142,16 +153,15 @@ class _Problem:
         # First a bound that needs no pass over the features; far from the solution it decides.
         largest = self._largest * float(theta_sizes.sum())
         total = float(slope_sizes.sum()) + float(curvatures.dot(self._reward_sizes + largest))
-        if not residual <= _CERTIFICATE * (self._largest * total + self.alpha * float(theta_sizes.max())):
-            return False
+        if not residual <= CERTIFICATE * (self._largest * total + self.alpha * float(theta_sizes.max())):
+            return np.empty(0)
         if self._sizes is None:
             self._sizes = np.abs(self.columns)
         sizes = np.maximum(slope_sizes, curvatures * (self._reward_sizes + theta_sizes @ self._sizes))
-        scale = float((self._sizes @ sizes + self.alpha * theta_sizes).max())
-        # An infinite scale would certify anything finite.
-        return residual <= _CERTIFICATE * scale < math.inf
+        scale: Array = self._sizes @ sizes + self.alpha * theta_sizes
+        return scale
 
-    def objective(self, point: _Point) -> float:
+    def objective(self, point: Point) -> float:
         losses = self.loss.value(self.rewards, point.predictions)
         return float(losses.sum()) + 0.5 * self.alpha * float(point.theta.dot(point.theta))
 
@@ -173,22 +183,16 @@ def _moved_gram(columns: Array, gram: Array, before: Array, after: Array) -> Arr
     computed in full once a solve, so these corrections do not accumulate.
     """
     changed = np.flatnonzero(before != after)
-    if 4 * len(changed) > len(before):
-        return weighted_gram(columns, after)
     if not len(changed):
         return gram
+    if 4 * len(changed) > len(before):
+        return weighted_gram(columns, after)
     moved = columns[:, changed]
     correction = (moved * (after[changed] - before[changed])) @ moved.T
     return gram + 0.5 * (correction + correction.T)
 
 
-def project(theta: Array, bound: float) -> Array:
-    """Return the point of the ball of radius `bound` nearest to theta, (d,); theta itself if inside."""
-    norm = float(np.linalg.norm(theta))
-    return theta if norm <= bound else theta * (bound / norm)
-
-
-def _begin(problem: _Problem, start: Array | None) -> _Point:
+def _begin(problem: _Problem, start: Array | None) -> Point:
     if start is not None:
         point = problem.at(problem.project(np.array(start, dtype=np.float64)))
         # A steep exponential is left at one unit of the exponent a step: from far off, start over instead.
@@ -209,50 +213,68 @@ def _begin(problem: _Problem, start: Array | None) -> _Point:
     return ridge if not problem.objective(zero) <= problem.objective(ridge) else zero
 
 
-def _newton(problem: _Problem, point: _Point, multiplier: float) -> Solution:
+def _newton(problem: _Problem, point: Point, multiplier: float, guess: Array | None) -> Solution:
     iterations = polishes = 0
     eigenvalue_min = EIGENVALUE_MIN
     objective: float | None = None
-    gram = weighted_gram(problem.columns, point.curvatures)
+    gram = weighted_gram(problem.columns, point.curvatures) if guess is None else guess
+    is_current = guess is None
     while True:
-        step, multiplier = _direction(problem, point, gram, multiplier, eigenvalue_min)
-        following: _Point | None = None
+        model = QuadraticModel(gram, problem.alpha, problem.bound, eigenvalue_min)
+        step, multiplier = model.step(point.theta, point.gradient, max(multiplier, point.multiplier))
+        following: Point | None = None
         if point.certified and polishes < _POLISHES_MAX:
             following = _polished(problem, point, step)
             polishes += 1
         elif not point.certified and iterations < ITERATIONS_MAX:
             following, objective = _search(problem, point, objective, step)
-            if eigenvalue_min and (following is None or following.residual > 0.5 * point.residual):
-                # What is left may lie along directions that count as undetermined: try those too.
-                eigenvalue_min = 0.0
-                following = following or point
+            if following is None or following.residual > 0.5 * point.residual:
+                if is_current and eigenvalue_min:
+                    # What is left may lie along directions that count as undetermined: try those too.
+                    eigenvalue_min = 0.0
+                    following = following or point
+                elif not is_current:
+                    following = following or point
         if following is None:
             break
         iterations += not point.certified
-        gram = _moved_gram(problem.columns, gram, point.curvatures, following.curvatures)
+        gram, is_current = _following_gram(problem, gram, point, following)
         point = following
     return Solution(
         theta=point.theta,
         multiplier=point.multiplier,
         certified=point.certified,
         iterations=iterations,
-        weighted_gram=gram,
+        weighted_gram=gram if is_current else weighted_gram(problem.columns, point.curvatures),
         d1_squares=float(point.slopes.dot(point.slopes)),
         d2_total=float(point.curvatures.sum()),
+        point=point,
     )
 
 
-def _polished(problem: _Problem, point: _Point, step: Array) -> _Point | None:
+def _following_gram(problem: _Problem, gram: Array, before: Point, after: Point) -> tuple[Array, bool]:
+    """Return the weighted Gram matrix for the step from `after`, and whether it is the one there.
+
+    A smooth loss's changes with every step, and takes a step's time d times over to form; near the solution, where
+    steps with the old one shrink the gradient tenfold, the old one will do.
+    """
+    if isinstance(problem.loss, EntropicLoss):
+        if after.certified or after.residual <= _CONTRACTION * before.residual:
+            return gram, False
+    elif problem.loss.conditioning <= _CORRECTED_MAX:
+        return _moved_gram(problem.columns, gram, before.curvatures, after.curvatures), True
+    return weighted_gram(problem.columns, after.curvatures), True
+
+
+def _polished(problem: _Problem, point: Point, step: Array) -> Point | None:
     """Return the full step from a certified point, or None where it is too small or no improvement."""
-    if float(np.abs(step).max()) <= 1e-13 * float(np.abs(point.theta).max()):
+    if float(np.abs(step).max()) <= POLISH_MIN * float(np.abs(point.theta).max()):
         return None
     candidate = problem.at(point.theta + step)
     return candidate if candidate.certified and candidate.residual < point.residual else None
 
 
-def _search(
-    problem: _Problem, point: _Point, objective: float | None, step: Array
-) -> tuple[_Point | None, float | None]:
+def _search(problem: _Problem, point: Point, objective: float | None, step: Array) -> tuple[Point | None, float | None]:
     """Return the first of the halved steps that is certified or lowers f enough, and f there if known.
 
     objective: f at the point if known. Returns (None, None) where no step will do.
@@ -273,49 +295,3 @@ def _search(
             return trial, reached
         length *= 0.5
     return None, None
-
-
-def _direction(
-    problem: _Problem, point: _Point, gram: Array, multiplier: float, eigenvalue_min: float
-) -> tuple[Array, float]:
-    """Return the step to the minimum of the quadratic model over the ball, and the model's mu."""
-    matrix = gram.copy()
-    matrix.flat[:: len(matrix) + 1] += problem.alpha
-    inside = Factor(matrix, eigenvalue_min).solve(-point.gradient)
-    if problem.bound is None or not float(np.linalg.norm(point.theta + inside)) > problem.bound:
-        return inside, 0.0
-    return _boundary(matrix, point, problem.bound, max(multiplier, point.multiplier))
-
-
-def _boundary(matrix: Array, point: _Point, bound: float, multiplier: float) -> tuple[Array, float]:
-    """Solve the model on the sphere: find mu > 0 with ||z|| = S, (matrix + mu I) z = matrix theta - F.
-
-    z - theta is solved for instead of z, so that near the solution the step keeps all its digits.
-    From a mu below the root Newton's iteration for 1/||z(mu)|| = 1/S rises to it; the bracket catches the
-    rest. mu is at most ||matrix theta - F|| / S, because the matrix is positive semi-definite.
-    """
-    low = 0.0
-    high = float(np.linalg.norm(matrix @ point.theta - point.gradient)) / bound
-    mu = min(multiplier, high)
-    landed = point.theta
-    shifted = matrix.copy()
-    diagonal = matrix.diagonal()
-    for _ in range(_SECULAR_MAX):
-        shifted.flat[:: len(matrix) + 1] = diagonal + mu
-        factor = Factor(shifted)
-        landed = point.theta + factor.solve(-(point.gradient + mu * point.theta))
-        norm = float(np.linalg.norm(landed))
-        if abs(norm - bound) <= _SECULAR_TOLERANCE * bound:
-            break
-        if norm > bound:
-            low = mu
-        else:
-            high = mu
-        quadratic = float(landed.dot(factor.solve(landed)))
-        following = mu + (norm / bound - 1.0) * norm * norm / quadratic if quadratic > 0.0 else math.nan
-        if not low < following < high:
-            following = 0.5 * (low + high)
-        if following == mu:
-            break
-        mu = following
-    return project(landed, bound) - point.theta, mu

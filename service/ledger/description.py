@@ -3,7 +3,7 @@
 from hashlib import blake2b
 
 from service.campaigns import CampaignConfiguration
-from service.core.estimators import ExactMinimizer
+from service.core.estimators import ExactMinimizer, OnePass, OnlineGradient
 from service.core.losses import EntropicLoss
 from service.ledger.commands import ArmModel, ModelReport
 from service.ledger.state import CampaignState
@@ -53,7 +53,7 @@ def describe(state: CampaignState) -> ModelReport:
 def why_not_guaranteed(state: CampaignState) -> str | None:
     """Why the bonus is an exploration rule and no confidence interval; None if it is one, conditionally."""
     algorithm = state.configuration.algorithm
-    if algorithm.name == "linucb-ogd-cr":
+    if algorithm.name in {"linucb-ogd-cr", "linucb-onepass-cr"}:
         return "A streaming estimator has no finite-sample guarantee."
     if algorithm.noise_scale is None:
         return "The data-driven noise scale is an exploration rule, not a bound."
@@ -111,6 +111,8 @@ def _warnings(state: CampaignState) -> list[str]:
             )
         if estimator.uncertified:
             warnings.append(f"{estimator.uncertified} fits did not meet the certificate and were not used")
+    if isinstance(estimator, OnlineGradient | OnePass) and estimator.skipped_steps:
+        warnings.append(f"{estimator.skipped_steps} steps were not finite and were left out")
     uses_bound = state.configuration.algorithm.noise_scale is not None or not isinstance(estimator, ExactMinimizer)
     if state.policy.features_above_bound and uses_bound:
         warnings.append(f"{state.policy.features_above_bound} observations had features above feature_bound")

@@ -95,6 +95,7 @@ def test_data_driven_dial_is_free_of_scale(api: httpx.Client, scale: float) -> N
         (False, {"algorithm": THEORY | {"conditioning": 1}, "risk": EXPECTILE}),
         (False, {"algorithm": THEORY | {"conditioning": 4}, "risk": EXPECTILE}),
         (False, {"algorithm": THEORY | {"name": "linucb-ogd-cr"}, "risk": EXPECTILE}),
+        (False, {"algorithm": THEORY | {"name": "linucb-onepass-cr"}, "risk": EXPECTILE}),
         (False, {"algorithm": THEORY, **ENTROPIC}),  # the ball leaves the rewards' bounds
         (False, {"algorithm": THEORY | {"conditioning": "self-concordant", "bonus": "global"}, **ENTROPIC}),
     ],

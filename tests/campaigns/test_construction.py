@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from service.campaigns import CampaignConfiguration, build_policy, index_settings, loss_of, resolve
+from service.core.estimators import ExactMinimizer, OnePass, OnlineGradient, Ridge
 from service.core.losses import EntropicLoss, ExpectileLoss, SquaredLoss
 
 
@@ -35,7 +36,7 @@ def test_loss(changes: Any, kind: type, fields: dict[str, float]) -> None:
     assert {name: getattr(loss, name) for name in fields} == pytest.approx(fields)
 
 
-@pytest.mark.parametrize("name", ["linucb", "linucb-cr", "linucb-ogd-cr"])
+@pytest.mark.parametrize("name", ["linucb", "linucb-cr", "linucb-ogd-cr", "linucb-onepass-cr"])
 @pytest.mark.parametrize(
     ("model", "arms", "shape", "features"),
     [
@@ -64,9 +65,47 @@ def test_features_are_centred_and_scaled() -> None:
     assert policy.feature_map(np.array([67.0, 3.0])).tolist() == [1, 3, 1]
 
 
-def test_change_acts_on_the_index_alone() -> None:
+def test_each_algorithm_has_its_estimator() -> None:
+    """A campaign would run another algorithm than its description says, or ignore its ball or its start."""
+    kinds = {
+        "linucb": Ridge,
+        "linucb-cr": ExactMinimizer,
+        "linucb-ogd-cr": OnlineGradient,
+        "linucb-onepass-cr": OnePass,
+    }
+    arms = [{"arm_id": "a"}, {"arm_id": "b"}]
+    for name, kind in kinds.items():
+        for projection in (True, False):
+            algorithm = {"name": name, "parameter_bound": 2, "projection": projection, "warmup": 3}
+            request = resolved(algorithm=algorithm, arms=arms)
+            estimator = build_policy(request, request, arms=2).estimator
+            assert type(estimator) is kind
+            if not isinstance(estimator, Ridge):
+                assert estimator.bound == (2 if projection else None)
+            if isinstance(estimator, OnlineGradient | OnePass):
+                assert estimator.start_observations == 6
+
+
+@pytest.mark.parametrize(
+    ("model", "blocks"), [({"type": "shared", "dimension": 2}, None), ({"type": "disjoint", "dimension": 2}, [0, 1])]
+)
+def test_the_bonus_of_gradient_descent_gains_the_norm(model: Any, blocks: list[int] | None) -> None:
+    """Somebody who knows how far descent is from the exact estimate would be ignored."""
+    arms = [{"arm_id": "a"}, {"arm_id": "b"}]
+    features = np.array([[3.0, 4.0], [0.0, 0.5]]) if blocks is None else np.array([3.0, 4.0])
+    bonuses = []
+    for weight in (0, 0.25):
+        request = resolved(model=model, arms=arms, algorithm={"name": "linucb-ogd-cr", "ogd_bonus": weight})
+        policy = build_policy(request, request, arms=2)
+        bonuses.append(policy.score(features, None if blocks is None else np.array(blocks)).bonuses)
+    norms = [5.0, 0.5] if blocks is None else [26**0.5] * 2  # the disjoint model has an intercept
+    np.testing.assert_allclose(bonuses[1] - bonuses[0], 0.25 * np.array(norms), rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["linucb-ogd-cr", "linucb-onepass-cr"])
+def test_change_acts_on_the_index_alone(name: str) -> None:
     """After a change, a restart would learn another model from the same log."""
-    creation = resolved(algorithm={"name": "linucb-ogd-cr", "warmup": 3}, arms=[{"arm_id": "a"}])
+    creation = resolved(algorithm={"name": name, "warmup": 3}, arms=[{"arm_id": "a"}])
     changed = {
         "warmup": 50,
         "delta": 0.5,

@@ -204,8 +204,10 @@ def test_linucb_is_for_the_mean() -> None:
         assert "linucb-cr" in error.message
 
 
-@pytest.mark.parametrize(("name", "value"), [("episode_length", 5), ("step_size", 0.1), ("step_schedule", "theory")])
-@pytest.mark.parametrize("algorithm", ["linucb", "linucb-cr"])
+@pytest.mark.parametrize(
+    ("name", "value"), [("episode_length", 5), ("step_size", 0.1), ("step_schedule", "theory"), ("ogd_bonus", 0.5)]
+)
+@pytest.mark.parametrize("algorithm", ["linucb", "linucb-cr", "linucb-onepass-cr"])
 def test_settings_of_gradient_descent(algorithm: str, name: str, value: object) -> None:
     """A setting would be accepted by a method that does not have it, and do nothing."""
     assert refused(algorithm={"name": algorithm, name: value}).field == f"algorithm.{name}"
@@ -220,6 +222,7 @@ def test_defaults_that_depend_on_the_rest() -> None:
     assert resolved(risk=CAUTIOUS, reward=BOUNDS, algorithm={"regularization": 2}).algorithm.regularization == 2
     descent = resolved(algorithm={"name": "linucb-ogd-cr"}).algorithm
     assert (descent.episode_length, descent.step_size, descent.step_schedule) == (5, 0.1, "theory")
+    assert (descent.ogd_bonus, plain.ogd_bonus) == (0, None)
     for model in ({"type": "disjoint", "dimension": 2}, {"type": "multi-armed"}):
         assert resolved(model=model).algorithm.radius == "per-arm"
         assert resolved(model=model, algorithm={"radius": "joint"}).algorithm.radius == "joint"

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from service.core.estimators import ExactMinimizer, OnlineGradient, Ridge
+from service.core.estimators import ExactMinimizer, OnePass, OnlineGradient, Ridge
 from service.core.losses import EntropicLoss, ExpectileLoss, SquaredLoss
 from service.core.solver import minimise
 
@@ -24,6 +24,9 @@ MAKERS = {
     "online-theory": lambda: online(schedule="theory", bound=None),
     "online-no-start": lambda: online(start=0),
     "online-long-start": lambda: online(start=60),
+    "onepass": lambda: OnePass(ExpectileLoss(0.2), 2, D, 0.1, 0.4, 7),
+    "onepass-entropic": lambda: OnePass(EntropicLoss(-0.5, -20, 20), 2, D, 0.1, None, 0),
+    "onepass-long-start": lambda: OnePass(ExpectileLoss(0.2), 2, D, 0.1, 1.5, 60),
 }
 every = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
 streaming = pytest.mark.parametrize(
@@ -185,7 +188,7 @@ def test_arrays_that_do_not_fit_are_refused_and_change_nothing(make, rng):
             damaged.append(good | {name: array[:1]})
         if name == "counters":
             # Observations kept without a start, or a start without its observations.
-            damaged.append(good | {name: array + (40 if in_start else -35) * np.array([1, 0, 0])})
+            damaged.append(good | {name: array + (40 if in_start else -35) * np.eye(len(array), dtype=np.int64)[0]})
         for arrays in damaged:
             with pytest.raises(ValueError, match=r"."):
                 estimator.load(arrays)
@@ -327,8 +330,9 @@ def test_ridge_residuals_of_equal_rewards_are_not_negative():
 @pytest.mark.parametrize("scale", [2.0**-20, 2.0**20])
 @pytest.mark.parametrize("make", [lambda _: Ridge(1, D, 0.1),
                                   lambda s: ExactMinimizer(ExpectileLoss(0.1), 1, D, 0.1, 0.7 * s),
-                                  lambda s: online(blocks=1, bound=0.7 * s)],
-                         ids=["ridge", "exact", "online"])  # fmt: skip
+                                  lambda s: online(blocks=1, bound=0.7 * s),
+                                  lambda s: OnePass(ExpectileLoss(0.1), 1, D, 0.1, 0.3 * s, 9)],
+                         ids=["ridge", "exact", "online", "onepass"])  # fmt: skip
 def test_scaled_rewards_scale_the_estimate(make, scale, rng):
     """Cents and dollars choose the same arms: by a power of two, to the last bit."""
     plain, scaled = make(1.0), make(scale)
@@ -387,6 +391,7 @@ def test_exact_recomputes_the_sums_at_the_kept_estimate(monkeypatch, rng):
         exact.observe(*observation)
     exact.refresh()
     monkeypatch.setattr("service.core.solver.ITERATIONS_MAX", 1)
+    monkeypatch.setattr("service.core.incremental.SOLVES_MAX", 1)
     exact.observe(0, np.array([0.9, 0.9, 0.9]), 30.0)
     theta = exact.theta[0].copy()
     exact.refresh()
@@ -404,6 +409,7 @@ class PlainDescent:
     """Online gradient descent as the algorithm is written, in lists and loops: an independent oracle."""
 
     def __init__(self, like, blocks):
+        self.known = set()
         self.like, self.start, self.episode = like, [], []
         self.iterates = {block: [] for block in range(blocks)}
         self.first, self.published = {}, {block: np.zeros(D) for block in range(blocks)}
@@ -418,6 +424,7 @@ class PlainDescent:
 
     def observe(self, block, x, y):
         loss = self.like.loss
+        self.known.add(block)
         if not self.first:
             self.start.append((block, x, y))
             self.solve()
@@ -439,7 +446,7 @@ class PlainDescent:
             mine = [(x, y) for k, x, y in self.start if k == block]
             features = np.array([x for x, _ in mine]).reshape(len(mine), D)
             rewards = np.array([y for _, y in mine])
-            self.minimisers[block] = minimise(like.loss, features, rewards, like.regularization).theta
+            self.minimisers[block] = minimise(like.loss, features, rewards, like.regularization, like.bound).theta
             theta = self.published[block] = self.project(self.minimisers[block])
             xi = features @ theta
             self.gram[block] = (features.T * like.loss.d2(rewards, xi)) @ features
@@ -450,6 +457,8 @@ class PlainDescent:
         like, loss = self.like, self.like.loss
         size = like.episode_length * like.feature_bound**2
         for block, iterates in self.iterates.items():
+            if block not in self.known:
+                continue
             theta = iterates[-1] if iterates else self.first[block]
             n = len(iterates) + 1
             if like.schedule == "harmonic":

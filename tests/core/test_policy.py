@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from service.core.confidence import ConfidenceSettings
-from service.core.estimators import Estimator, ExactMinimizer, OnlineGradient, Ridge
+from service.core.estimators import Estimator, ExactMinimizer, OnePass, OnlineGradient, Ridge
 from service.core.losses import ExpectileLoss, Loss, SquaredLoss
 from service.core.policy import FeatureMap, Policy, Scores, choose
 
@@ -79,6 +79,7 @@ ESTIMATORS: dict[str, tuple[Loss, Callable[[int], Estimator]]] = {
     "ridge": (SquaredLoss(), lambda blocks: Ridge(blocks, 3, 1.0)),
     "exact": (LOSS, lambda blocks: ExactMinimizer(LOSS, blocks, 3, 1.0, None)),
     "online": (LOSS, lambda blocks: OnlineGradient(LOSS, blocks, 3, 1.0, None, 1.0, 5, "theory", 0.1, 8)),
+    "onepass": (LOSS, lambda blocks: OnePass(LOSS, blocks, 3, 1.0, None, 8)),
 }
 
 
@@ -123,7 +124,7 @@ def test_restore_returns_to_the_mark(kind: str) -> None:
     assert learner.features_above_bound <= 30
 
 
-@pytest.mark.parametrize("kind", ["ridge", "online"])
+@pytest.mark.parametrize("kind", ["ridge", "online", "onepass"])
 @pytest.mark.parametrize("count", [0, 5, 8, 33])
 def test_a_loaded_state_goes_on_to_the_last_bit(kind: str, count: int) -> None:
     """A restart from a snapshot must change no later decision (B19, B20)."""
@@ -139,7 +140,7 @@ def test_a_loaded_state_goes_on_to_the_last_bit(kind: str, count: int) -> None:
     assert score(loaded) == score(original)
 
 
-@pytest.mark.parametrize("kind", ["ridge", "online"])
+@pytest.mark.parametrize("kind", ["ridge", "online", "onepass"])
 def test_the_dump_does_not_depend_on_when_the_state_was_asked(kind: str) -> None:
     """A replay asks for no decisions; its bytes must still be those of the live state."""
     asked, replayed = policy(kind, 2), policy(kind, 2)

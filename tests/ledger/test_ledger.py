@@ -3,7 +3,7 @@
 import asyncio
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -13,6 +13,7 @@ from sqlalchemy import Connection, event, text
 from sqlalchemy.exc import IntegrityError
 
 from service.ledger.commands import (
+    AddArm,
     ChangeArm,
     ChangeCampaign,
     Decision,
@@ -348,6 +349,35 @@ def test_concurrent_rewards_of_two_workers_are_all_learned(make_worker: Callable
     for worker in workers:
         assert worker.one(Describe("c")).observations == 200
         assert_live_equals_replay(worker)
+
+
+@pytest.mark.parametrize("algorithm", ["linucb", "linucb-cr", "linucb-ogd-cr"])
+def test_an_arm_that_comes_later_is_the_same_in_every_replay(
+    make_worker: Callable[..., Worker], algorithm: str
+) -> None:
+    """When an arm was added is not in the log: the state may not depend on it, nor may a snapshot from before."""
+    limits = Limits(snapshot_observations=10)
+    first = make_worker(limits)
+    model = {"type": "disjoint", "dimension": 2}
+    first.create("c", model=model, algorithm={"name": algorithm, "warmup": 1})
+    teach(first, "ab", range(30))
+    first.ledger._maintenance.run()
+    first.administer(AddArm("c", "late"))
+    teach(first, ["late", "a"], range(30, 37))
+    assert_live_equals_replay(first)
+    second = make_worker(limits)
+    assert_live_equals_replay(second)
+    teach(second, ["late", "b"], range(37, 60))
+    assert_live_equals_replay(second)
+    assert_live_equals_replay(first)
+
+
+def teach(worker: Worker, arms: Sequence[str], numbers: range) -> None:
+    draw = np.random.default_rng(numbers.start)
+    for number in numbers:
+        x, y = draw.standard_normal(2), float(draw.standard_normal())
+        worker.one(Observe("c", [WarmStart(arms[number % len(arms)], y, context=x)]))
+        worker.one(Select("c", context=x))
 
 
 def test_eviction_forgets_nothing(make_worker: Callable[..., Worker]) -> None:
