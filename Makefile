@@ -18,7 +18,7 @@ COMPILE = $(BIN)/python -m uv pip compile --quiet --universal --python-version 3
 	--generate-hashes --no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' $(UPGRADE)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test soak check format bench lock clean
+.PHONY: help run test soak check format bench coverage lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
@@ -48,6 +48,9 @@ check: $(VENV)/.dev ## Lint, formatting, types and import contracts
 format: $(VENV)/.dev ## Repair what ruff can repair
 	$(BIN)/python -m ruff check --fix .
 	$(BIN)/python -m ruff format .
+
+coverage: $(VENV)/.dev ## How often the intervals hold; writes docs/coverage.md (about fifteen minutes)
+	$(BIN)/python -m benchmarks.coverage $(COVERAGE)
 
 bench: $(VENV)/.dev ## Compare throughput with a no-op (BENCH='--seconds 2 --rounds 3 --database postgres --workers 2')
 	$(BIN)/python -m benchmarks.throughput $(BENCH)

@@ -1,22 +1,17 @@
 """One implicit step along one observation: a scalar equation, whatever the dimension."""
 
 import math
-from typing import TypeAlias
 
 from service.core.losses import EntropicLoss, Loss
 
 EXPONENT_MAX = 700.0
 """Largest gamma (y - u) whose exponential is still a float64."""
 
-Derivatives: TypeAlias = tuple[float, float]
-"""d1 and d2 of an observation at one prediction."""
-
 _ITERATIONS_MAX = 100
-_OVERFLOW: Derivatives = math.inf, math.inf
 
 
-def implicit_step(loss: Loss, y: float, prediction: float, leverage: float) -> tuple[Derivatives, Derivatives]:
-    """Return d1 and d2 at u0, the prediction, and at u, the root of u = u0 - q d1(y, u).
+def implicit_step(loss: Loss, y: float, prediction: float, leverage: float) -> tuple[float, float]:
+    """Return d1(y, u) and d2(y, u) at the root u of u = u0 - q d1(y, u).
 
     prediction: u0, in reward units; leverage: q = x^T A^-1 x >= 0. As d1 rises in u and vanishes at u = y, the
     root is unique and lies between u0 and y: no step overshoots the reward, however steep the loss. At the kink
@@ -25,20 +20,16 @@ def implicit_step(loss: Loss, y: float, prediction: float, leverage: float) -> t
     """
     if isinstance(loss, EntropicLoss):
         # z = gamma (y - u) turns it into z + a expm1(z) = z0, with a = |gamma| q whatever gamma's sign.
-        target = loss.gamma * (y - prediction)
-        z = exponent(target, abs(loss.gamma) * leverage)
-        return _entropic(loss.gamma, target), _entropic(loss.gamma, z)
+        steepness = abs(loss.gamma)
+        z = exponent(loss.gamma * (y - prediction), steepness * leverage)
+        if not z <= EXPONENT_MAX:
+            return math.inf, math.inf
+        # The loss's own methods serve arrays too, and cost three times as much for one number.
+        slope = math.expm1(z)
+        return (-slope if loss.gamma > 0.0 else slope), steepness * math.exp(z)
     # u is on the same side of y as u0, so the curvature is known and the equation is linear.
-    slope, curvature = loss.d1(y, prediction), loss.d2(y, prediction)
-    return (slope, curvature), (slope / (1.0 + curvature * leverage), curvature)
-
-
-def _entropic(gamma: float, z: float) -> Derivatives:
-    # The loss's own methods serve arrays too, and cost three times as much for one number.
-    if not z <= EXPONENT_MAX:
-        return _OVERFLOW
-    slope = math.expm1(z)
-    return (-slope if gamma > 0.0 else slope), abs(gamma) * math.exp(z)
+    curvature = loss.d2(y, prediction)
+    return loss.d1(y, prediction) / (1.0 + curvature * leverage), curvature
 
 
 def exponent(target: float, weight: float) -> float:

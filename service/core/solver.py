@@ -47,6 +47,7 @@ _HALVINGS_MAX = 60
 _POLISHES_MAX = 3
 _CONTRACTION = 0.1
 _CORRECTED_MAX = 1e4
+_FALL_MAX = 100.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -189,7 +190,11 @@ def _moved_gram(columns: Array, gram: Array, before: Array, after: Array) -> Arr
         return weighted_gram(columns, after)
     moved = columns[:, changed]
     correction = (moved * (after[changed] - before[changed])) @ moved.T
-    return gram + 0.5 * (correction + correction.T)
+    following: Array = gram + 0.5 * (correction + correction.T)
+    # What a dominating observation leaves behind when its weight falls is rounding.
+    if (_FALL_MAX * following.diagonal() < gram.diagonal()).any():
+        return weighted_gram(columns, after)
+    return following
 
 
 def _begin(problem: _Problem, start: Array | None) -> Point:

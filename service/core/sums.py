@@ -20,7 +20,11 @@ from service.core.reference import UNIT_ROUNDOFF
 from service.core.solver import Solution
 
 CANCELLATION_MAX = 1e4
-"""A sum smaller by more than this than what it was made of has lost too many digits to be used."""
+"""A sum of d1^2 smaller by more than this than its terms has lost too many digits to be used."""
+
+
+FALL_MAX = 100.0
+"""A diagonal entry of G that has fallen by more than this holds the rounding of what was taken away."""
 
 
 class Sums:
@@ -83,7 +87,7 @@ class Sums:
     @property
     def is_gram_accurate(self) -> bool:
         """Whether no diagonal entry of G has fallen so far that what was taken away shows in its last digits."""
-        return bool((CANCELLATION_MAX * self.gram.diagonal() >= self._diagonal_peaks).all())
+        return bool((FALL_MAX * self.gram.diagonal() >= self._diagonal_peaks).all())
 
     def gradient(self, theta: Array, shift: Array) -> Array:
         """Return F at theta, (d,); shift: u."""

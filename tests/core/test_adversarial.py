@@ -16,10 +16,10 @@ from service.core.losses import EntropicLoss, ExpectileLoss, SquaredLoss
 UPDATES = int(os.environ.get("PRUDENT_TEST_UPDATES", "3000"))
 
 WELL_POSED = 1e8
-"""Where n L^2 M / alpha is at most this, theta must be right to 1e-8; above a tenth of it, to 5e-8 only.
+"""Where n L^2 M / alpha is at most this, nothing may be refused, and theta must be right to 1e-8.
 
-At 1e8 one rounding of a product, 1.1e-16, already moves theta by 1.1e-8 of its size where little data determine it:
-normal equations in float64 cannot promise more. About one solve in ten thousand lies between 1e-8 and 2e-8.
+Rounding each term of the gradient once, by 1.1e-16, can move theta by more than that where the observations pull in
+opposite directions and leave little: then it must be within four such roundings, and these are at most 1 in 1,000.
 """
 
 
@@ -55,6 +55,11 @@ def smallest_scaled_eigenvalue(gram):
     return np.linalg.eigvalsh(scaled).min() if kept.any() else 0.0
 
 
+def conditioning_of(features, alpha, loss):
+    """n L^2 M / alpha."""
+    return len(features) * (features**2).sum(axis=1).max() * loss.curvature_max / alpha
+
+
 def check(estimator, features, rewards, alpha, loss):
     """The equation at theta, by a QR of [sqrt(alpha) I; sqrt(w) X] and residuals in extended precision."""
     theta = estimator.theta[0]
@@ -69,16 +74,15 @@ def check(estimator, features, rewards, alpha, loss):
     sizes = np.maximum(np.abs(slopes), curvatures * (np.abs(y) + np.abs(x) @ np.abs(wide)))
     scale = np.abs(x).T @ sizes + alpha * np.abs(wide)
     assert np.abs(force).max() <= 1e-8 * scale.max()
-    largest = (features**2).sum(axis=1).max() * loss.curvature_max
-    conditioning = len(rewards) * largest / alpha
-    if conditioning > WELL_POSED or multiplier > 0:
-        return False
+    if conditioning_of(features, alpha, loss) > WELL_POSED or multiplier > 0:
+        return None
     stacked = np.vstack([np.sqrt(alpha) * np.eye(len(theta)), np.sqrt(curvatures)[:, None] * features])
     triangle = np.linalg.qr(stacked, mode="r")
     half = solve_triangular(triangle, force.astype(float), trans="T")
     error = solve_triangular(triangle, half)
     off, size = np.linalg.norm(error), np.linalg.norm(theta)
-    assert off <= (1e-8 if conditioning <= 0.1 * WELL_POSED else 5e-8) * size + 1e-300
+    unavoidable = 4 * 2.0**-53 * float(np.linalg.norm(scale)) / np.linalg.svd(triangle, compute_uv=False)[-1] ** 2
+    assert off <= 1e-8 * size + unavoidable
     return off <= 1e-8 * size + 1e-300
 
 
@@ -107,7 +111,8 @@ CASES = {
 def test_hostile_observations_leave_a_sound_state(name, rng):
     """Whatever an application sends, the service recommends from finite numbers or says that it cannot."""
     loss, make = CASES[name]
-    done = accurate = uncertified = checked = 0
+    done = uncertified = 0
+    accurate = []
     while done < UPDATES:
         d = int(rng.choice([1, 2, 3, 5, 9, 20, 63]))
         alpha = float(10.0 ** rng.uniform(-6, 6))
@@ -133,13 +138,16 @@ def test_hostile_observations_leave_a_sound_state(name, rng):
                 assert smallest_scaled_eigenvalue(matrix) >= -1e-12
             reported = name.startswith("e") and not estimator.certified[0]
             uncertified += reported
+            if reported and not name.startswith("entropic"):
+                assert conditioning_of(np.array(features), alpha, loss) > WELL_POSED
             if name != "online" and not reported and rng.random() < 0.4:
-                checked += 1
-                accurate += check(estimator, np.array(features), np.array(rewards), alpha, loss)
+                accurate.append(check(estimator, np.array(features), np.array(rewards), alpha, loss))
         uncertified += getattr(estimator, "skipped_steps", 0)
-    print(f"{name}: {done} updates, {checked} checked, {accurate} to 1e-8, {uncertified} refused")  # noqa: T201
+    posed = [each for each in accurate if each is not None]
+    print(  # noqa: T201
+        f"{name}: {done} updates, {len(accurate)} checked, {sum(posed)} of {len(posed)} to 1e-8, {uncertified} refused"
+    )
     if name != "online":
-        assert accurate > UPDATES / 50
-    if name in ("ridge", "expectile-low", "expectile-high"):
-        assert uncertified == 0
-    assert uncertified <= done / 20
+        assert len(posed) > UPDATES / 50
+        assert len(posed) - sum(posed) <= max(1, len(posed) / 1000)
+    assert uncertified <= max(20, done / 1000)
