@@ -1,188 +1,30 @@
-"""Risk measures of known distributions, and the episode lengths of the theory.
+"""What the theory promises: episode lengths, the confidence radius, and bounds on the regret.
 
-Rewards are larger the better. Risks have the reward's unit. Source: Saux & Maillard 2023, Sections 2 and 5,
-with the mistakes of the print corrected where the docstring says so.
+Pure formulas in a campaign's constants; nothing here looks at data. Symbols and derivations are in
+docs/mathematics.md. Every promise is conditional: on linear risks <theta*, x> with ||theta*|| <= S and
+||x|| <= L, on a noise scale that is a true bound, and on rewards that arrive before the next decision.
+Source: Saux & Maillard 2023, Theorems 1 and 2 and their lemmas, corrected where a docstring says so.
 """
 
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
-import numpy as np
-from numpy.typing import ArrayLike
-from scipy.integrate import quad
-from scipy.optimize import brentq
-from scipy.special import lambertw, ndtr
+from scipy.special import lambertw
 
-from service.core.losses import Array, Loss
-
-
-def gaussian_expectile(level: float, mean: float = 0.0, sd: float = 1.0) -> float:
-    """Return the expectile of a normal distribution.
-
-    For the standard normal it is the root of e (p + (1 - 2p) Phi(e)) = (2p - 1) phi(e); the paper prints the
-    right side as 2p phi(e) - 1. Raises ValueError for a level outside (0, 1) or a negative or infinite sd.
-    """
-    _check_level(level)
-    if not (math.isfinite(mean) and 0.0 <= sd < math.inf):
-        raise ValueError(f"a normal distribution needs a finite mean and sd >= 0, not {mean} and {sd}")
-    if level > 0.5:
-        # The lower tail keeps more digits.
-        return mean - sd * _standard_expectile(1.0 - level)
-    return mean + sd * _standard_expectile(level)
-
-
-def _standard_expectile(level: float) -> float:
-    def excess(e: float) -> float:
-        density = math.exp(-0.5 * e * e) / math.sqrt(2.0 * math.pi)
-        return e * (level + (1.0 - 2.0 * level) * float(ndtr(e))) - (2.0 * level - 1.0) * density
-
-    return float(brentq(excess, -40.0, 1.0, xtol=1e-15, rtol=1e-15))
-
-
-def expectile(values: ArrayLike, level: float, weights: ArrayLike | None = None) -> float:
-    """Return the expectile of a sample, or of a discrete distribution with the given weights.
-
-    values: (n,), n >= 1; weights: (n,), not negative, not all 0, of any sum. Exact up to rounding, O(n log n):
-    the expectile is the weighted mean with weight `level` on the values above it and 1 - level below, and the
-    sorted sums show between which two values it lies. Raises ValueError for what does not fit.
-    Source: Newey & Powell 1987.
-    """
-    _check_level(level)
-    ordered, masses = _discrete(values, weights)
-    order = np.argsort(ordered)
-    ordered, masses = ordered[order], masses[order]
-    # Relative to their middle, so that values that share a large offset lose no digits in the sums.
-    middle = float(ordered[len(ordered) // 2])
-    ordered = ordered - middle
-    mass, moment = np.cumsum(masses), np.cumsum(masses * ordered)
-    above_mass, above_moment = mass[-1] - mass, moment[-1] - moment
-    balance = level * (above_moment - above_mass * ordered) - (1.0 - level) * (mass * ordered - moment)
-    # The balance falls with the value; the expectile lies above the last value where it is not negative.
-    last = max(int(np.count_nonzero(balance >= 0.0)) - 1, 0)
-    numerator = (1.0 - level) * moment[last] + level * above_moment[last]
-    return middle + float(numerator / ((1.0 - level) * mass[last] + level * above_mass[last]))
-
-
-def entropic_risk(values: ArrayLike, gamma: float, weights: ArrayLike | None = None) -> float:
-    """Return log(sum w exp(gamma y)) / gamma for weights w scaled to sum 1; equal weights if None.
-
-    values, weights: as in `expectile`. Exponents are shifted by their largest, so none overflows and
-    not all vanish. gamma per reward unit. Raises ValueError for gamma 0 or not finite and for what does
-    not fit. Source: Saux & Maillard 2023, Example 3.
-    """
-    _check_gamma(gamma)
-    outcomes, masses = _discrete(values, weights)
-    exponents = gamma * outcomes
-    largest = float(exponents.max())
-    scaled = float((masses / masses.sum()) @ np.exp(exponents - largest))
-    return (largest + math.log(scaled)) / gamma
-
-
-def gaussian_entropic_risk(gamma: float, mean: float = 0.0, sd: float = 1.0) -> float:
-    """Return mean + gamma sd^2 / 2, the entropic risk of a normal distribution.
-
-    Raises ValueError for gamma 0 or not finite.
-    """
-    _check_gamma(gamma)
-    return mean + 0.5 * gamma * sd * sd
-
-
-def risk_of_density(
-    loss: Loss,
-    density: Callable[[float], float],
-    lower: float,
-    upper: float,
-    breaks: Sequence[float] = (),
-) -> float:
-    """Return the risk a loss elicits for a density on [lower, upper]: the root in xi of E d1(Y, xi) = 0.
-
-    The integral is split at xi, where d1 has a kink, and at `breaks`, where the density has; across a kink
-    quadrature is wrong in the second digit. For an unbounded law choose bounds outside of which the density
-    does not matter; the density need not integrate to 1. Accurate to about 1e-9 of upper - lower.
-    Raises ValueError where the bounds are not finite and in order, or an integral is not accurate or finite.
-    """
-    if not -math.inf < lower < upper < math.inf:
-        raise ValueError(f"the bounds must be finite and in order, not {lower} and {upper}")
-
-    def slope(xi: float) -> float:
-        points = sorted({lower, upper, xi, *(point for point in breaks if lower < point < upper)})
-        pieces = [_integral(lambda y: loss.d1(y, xi) * density(y), *piece) for piece in pairwise(points)]
-        return math.fsum(pieces)
-
-    ends = slope(lower), slope(upper)
-    if not (math.isfinite(ends[0]) and math.isfinite(ends[1]) and ends[0] < 0.0 < ends[1]):
-        raise ValueError("the expected slope must be finite and change sign between the bounds")
-    return float(brentq(slope, lower, upper, xtol=1e-12 * (upper - lower), rtol=1e-14))
-
-
-def _integral(function: Callable[[float], float], lower: float, upper: float) -> float:
-    # Asking for the full output turns the warnings off; the error estimate is looked at instead.
-    value, error = quad(function, lower, upper, epsabs=0.0, epsrel=1e-11, limit=200, full_output=1)[:2]
-    if not error <= 1e-8 * abs(value):
-        raise ValueError(f"the integral from {lower} to {upper} is not accurate: {value} +- {error}")
-    return float(value)
-
-
-@dataclass(frozen=True, slots=True)
-class TwoPieceNormal:
-    """The law with density proportional to exp(-L(y, 0) / (2 scale^2)), L the expectile loss of that level.
-
-    Two half normals joined at 0, where their densities meet: of scale / sqrt(1 - level) below and
-    scale / sqrt(level) above. Its expectile of that level is 0. scale in reward units.
-    Raises ValueError for a level outside (0, 1) or a scale that is not positive and finite.
-    Source: the noise of experiment 2 in Saux & Maillard 2023, whose printed means (1.8, 3.3) are wrong.
-    """
-
-    level: float
-    scale: float
-
-    def __post_init__(self) -> None:
-        _check_level(self.level)
-        if not 0.0 < self.scale < math.inf:
-            raise ValueError(f"the scale must be positive and finite, not {self.scale}")
-
-    @property
-    def spread_below(self) -> float:
-        """Scale of the half normal below 0: scale / sqrt(1 - level)."""
-        return self.scale / math.sqrt(1.0 - self.level)
-
-    @property
-    def spread_above(self) -> float:
-        """Scale of the half normal above 0: scale / sqrt(level)."""
-        return self.scale / math.sqrt(self.level)
-
-    @property
-    def mass_below(self) -> float:
-        """The probability of a negative value."""
-        return self.spread_below / (self.spread_below + self.spread_above)
-
-    @property
-    def mean(self) -> float:
-        """The mean, in reward units."""
-        return math.sqrt(2.0 / math.pi) * (self.spread_above - self.spread_below)
-
-    @property
-    def std(self) -> float:
-        """The standard deviation, in reward units."""
-        gap = self.spread_above - self.spread_below
-        return math.sqrt((1.0 - 2.0 / math.pi) * gap * gap + self.spread_above * self.spread_below)
-
-    def density(self, y: float) -> float:
-        """Return the density at y, per reward unit."""
-        spread = self.spread_below if y < 0.0 else self.spread_above
-        height = math.sqrt(2.0 / math.pi) / (self.spread_below + self.spread_above)
-        return height * math.exp(-0.5 * (y / spread) ** 2)
+from service.core.confidence import Bonus, Radius
+from service.core.losses import EntropicLoss, Loss
 
 
 @dataclass(frozen=True, slots=True)
 class EpisodeLengths:
     """Episode lengths h, in observations, after which an episode's Gram matrix is well conditioned.
 
-    theorem: the length in the paper's theorem; report this one. fixed_length: never longer, valid for one
-    length fixed in advance. lemma_rederived: valid for all lengths at once, from the lemma's own equation.
-    lemma_in_public_code: what the authors' code computes, a quarter of that and not a valid length.
+    theorem: the length in the paper's theorem; report this one. fixed_length: never longer. Both are valid for
+    one length fixed in advance. lemma_rederived: the paper's "tighter" lemma, whose boundary holds at all lengths
+    at once and is tuned at this one; solved correctly it is longer than the theorem's unless episodes are long.
+    lemma_in_public_code: what the authors' code computes for it, a quarter of that and not a valid length. The
+    lemma as printed, about 6.5/rho^2 at eps_h = 0.1 and delta = 0.05, is shorter still; we have its values and
+    found no formula that gives them, so it is not here.
     """
 
     theorem: int
@@ -226,25 +68,178 @@ def _balanced(u: float, rho: float, wanted: float) -> float:
     return root * root
 
 
-def _check_level(level: float) -> None:
-    if not 0.0 < level < 1.0:
-        raise ValueError(f"the level of an expectile must lie in (0, 1), not {level}")
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Constants:
+    """What a campaign's bounds are made of.
+
+    dimension d of a block's features; blocks: 1 for the shared model, one an arm for the disjoint one.
+    curvature_min, curvature_max: m and M, where the second derivative of the loss lies for all predictions in
+    question (`curvature_over_ball`). conditioning: kappa. regularization: alpha. noise_scale: sigma, in reward
+    units (entropic: their square root); parameter_bound: S; feature_bound: L. radius: of several blocks.
+    arms_came_later: whether arms were added, so that the k-th has 6 delta/(pi^2 k^2) and not delta/K.
+    Raises ValueError for what is not positive and finite, or delta not below 1.
+    """
+
+    dimension: int
+    blocks: int = 1
+    curvature_min: float
+    curvature_max: float
+    conditioning: float
+    regularization: float
+    delta: float
+    noise_scale: float
+    parameter_bound: float
+    feature_bound: float
+    radius: Radius = "per-arm"
+    arms_came_later: bool = False
+
+    def __post_init__(self) -> None:
+        sizes = (self.dimension, self.blocks, self.regularization, self.delta)
+        losses = (self.curvature_min, self.curvature_max, self.conditioning)
+        bounds = (self.noise_scale, self.parameter_bound, self.feature_bound)
+        if not all(0.0 < number < math.inf for number in sizes + losses + bounds) or self.delta >= 1.0:
+            raise ValueError("constants must be positive and finite, and delta below 1")
 
 
-def _check_gamma(gamma: float) -> None:
-    if not math.isfinite(gamma) or gamma == 0.0:
-        raise ValueError(f"gamma must be finite and not 0, not {gamma}")
+def curvature_over_ball(loss: Loss, reach: float) -> tuple[float, float]:
+    """Return the smallest and largest d2 for predictions in [-reach, reach], reach = L S in reward units.
+
+    The entropic loss's own bounds hold for predictions within the reward bounds [lo, hi]; over the ball the
+    exponent gamma (y - xi) lies between gamma (lo - reach) and gamma (hi + reach), in either order. The other
+    losses have the same bounds everywhere.
+    """
+    if not isinstance(loss, EntropicLoss):
+        return loss.curvature_min, loss.curvature_max
+    exponents = sorted((loss.gamma * (loss.minimum - reach), loss.gamma * (loss.maximum + reach)))
+    return abs(loss.gamma) * math.exp(exponents[0]), abs(loss.gamma) * math.exp(exponents[1])
 
 
-def _discrete(values: ArrayLike, weights: ArrayLike | None) -> tuple[Array, Array]:
-    """Return values and weights as float64, without the values of weight 0."""
-    outcomes = np.asarray(values, dtype=np.float64)
-    masses = np.ones(outcomes.shape) if weights is None else np.asarray(weights, dtype=np.float64)
-    if outcomes.ndim != 1 or not outcomes.size or masses.shape != outcomes.shape:
-        raise ValueError("values and weights must be of one shape (n,), n >= 1")
-    if not (np.isfinite(outcomes).all() and np.isfinite(masses).all() and (masses >= 0.0).all()):
-        raise ValueError("values must be finite, weights finite and not negative")
-    kept = masses > 0.0
-    if not kept.any():
-        raise ValueError("at least one weight must be positive")
-    return outcomes[kept], masses[kept]
+def confidence_radius(constants: Constants, observations: int) -> float:
+    """Return the largest r possible after T observations, in reward units.
+
+    r = sigma sqrt(2 log(1/delta_k) + d log(1 + M L^2 T/(d kappa alpha))), the largest log determinant that T
+    features of norm L can have; for the joint radius K d in the place of d and delta in that of delta_k. Reached
+    by features spread evenly, so the campaign's current radius is at most this. Source: the paper's radius with
+    the determinant bounded by its trace; delta_k is ours. Raises ValueError for a negative number.
+    """
+    spread = constants.curvature_max / (constants.conditioning * constants.regularization)
+    if constants.radius == "joint":
+        volume, delta = _volume(constants, spread, constants.blocks, observations), constants.delta
+    else:
+        volume, delta = _volume(constants, spread, 1, observations), _smallest_delta(constants)
+    return constants.noise_scale * math.sqrt(2.0 * math.log(1.0 / delta) + volume)
+
+
+def _volume(constants: Constants, spread: float, blocks: int, observations: int) -> float:
+    """Return K d log(1 + spread L^2 T/(K d)), the largest log det(I + spread sum x x^T) summed over K blocks."""
+    if observations < 0:
+        raise ValueError(f"the number of observations must not be negative, not {observations}")
+    size = blocks * constants.dimension
+    return size * math.log1p(spread * constants.feature_bound**2 * observations / size)
+
+
+def _smallest_delta(constants: Constants) -> float:
+    if constants.arms_came_later:
+        return 6.0 * constants.delta / (math.pi * constants.blocks) ** 2
+    return constants.delta / constants.blocks
+
+
+def bonus_multiplier(constants: Constants, observations: int, bonus: Bonus) -> float:
+    """Return c_T, the largest factor of ||x||_{A^-1} in a bonus after T observations.
+
+    Local: kappa r + sqrt(kappa alpha) S. Global: sqrt(kappa/m) r + sqrt(alpha/m) S. Twice that for the paper's
+    bonuses, once for the tight ones; with the joint radius sqrt(K) S in the place of S.
+    Source: Saux & Maillard 2023, Theorem 1; without the factor 2 for the constrained minimiser.
+    """
+    kappa, alpha, lowest = constants.conditioning, constants.regularization, constants.curvature_min
+    bound = constants.parameter_bound * (math.sqrt(constants.blocks) if constants.radius == "joint" else 1.0)
+    r = confidence_radius(constants, observations)
+    if bonus.startswith("local"):
+        width = kappa * r + math.sqrt(kappa * alpha) * bound
+    else:
+        width = math.sqrt(kappa / lowest) * r + math.sqrt(alpha / lowest) * bound
+    return width if bonus.endswith("tight") else 2.0 * width
+
+
+def regret_bound(
+    constants: Constants,
+    observations: int,
+    bonus: Bonus,
+    *,
+    exploration: float = 1.0,
+    warmup_rounds: int = 0,
+) -> float | None:
+    """Return what the exact minimiser's regret after T observations stays below with probability 1 - delta.
+
+    Theorem 1: R_T <= 2 c_T sqrt(T P_T), with c_T of `bonus_multiplier` and P_T the bound on sum ||x_t||^2_{A^-1}
+    that the elliptical potential lemma gives:
+
+    - local: P_T = max(1/m, L^2/(kappa alpha)) 2 K d log(1 + m L^2 T/(K d kappa alpha));
+    - global: P_T = max(1, m L^2/alpha) 2 K d log(1 + m L^2 T/(K d alpha)); the paper omits the maximum.
+
+    With the paper's bonuses this is the paper's bound (K = 1); the tight bonuses halve it. An exploration dial
+    e >= 1 gives 1 + e in the place of the 2; below 1 there is no bound: None. A warm-up round adds at most 2 L S,
+    and no regret exceeds 2 L S T, so neither does what is returned. None, too, where it is not finite. In reward
+    units. The bound holds if the bonus is a confidence bound (see docs/mathematics.md, "What is guaranteed"),
+    for rounds that the index decided on the rewards of all rounds before.
+    Raises ValueError for a negative number of observations or warm-up rounds.
+    """
+    if exploration < 1.0:
+        return None
+    kappa, alpha, lowest = constants.conditioning, constants.regularization, constants.curvature_min
+    square = constants.feature_bound**2
+    if bonus.startswith("local"):
+        largest, spread = max(1.0 / lowest, square / (kappa * alpha)), lowest / (kappa * alpha)
+    else:
+        largest, spread = max(1.0, lowest * square / alpha), lowest / alpha
+    potential = 2.0 * largest * _volume(constants, spread, constants.blocks, observations)
+    width = bonus_multiplier(constants, observations, bonus)
+    bound = (1.0 + exploration) * width * math.sqrt(observations * potential)
+    return _within_reach(constants, bound, observations, warmup_rounds)
+
+
+def _within_reach(constants: Constants, bound: float, observations: int, warmup_rounds: int) -> float | None:
+    if warmup_rounds < 0:
+        raise ValueError(f"the number of warm-up rounds must not be negative, not {warmup_rounds}")
+    gap = 2.0 * constants.feature_bound * constants.parameter_bound
+    smaller = min(bound + gap * warmup_rounds, gap * observations)
+    return smaller if math.isfinite(smaller) else None
+
+
+def streaming_regret_bound(
+    constants: Constants, observations: int, bonus: Bonus, rho: float, *, eigenvalue_delta: float | None = None
+) -> float | None:
+    """Return Theorem 2's bound on the regret, for features that vary: rho L^2 I <= E x x^T in every round.
+
+    The printed bound takes the root of a negative number. With a = kappa alpha - (4 m L^2/rho) log(2/delta),
+    b = m rho L^2/2 and t1 = max(1, 1 + ceil(-a/b)), the round from which a + b (t - 1), a lower bound on the
+    smallest eigenvalue of H, is not negative:
+
+    R_T <= 2 c_T [sqrt(t1 P_t1) + (2 L/b) (sqrt(a + b (T - 1)) - sqrt(a + b (t1 - 1)))],
+
+    P as in `regret_bound`; up to round t1 the bound is Theorem 1's. For the local bonuses and one block, and for
+    an estimate for which the bonus is a confidence bound: OGD's is one only if its `ogd_bonus` bounds the distance
+    to the exact minimiser, and the regret of that term is not in here. The eigenvalue bound holds in one round
+    with probability 1 - eigenvalue_delta (delta if None); delta/T makes it hold in all of them.
+    None where rho is 0 (fixed arms), where the bonus is global or there are several blocks, and where not finite.
+    Source: Saux & Maillard 2023, Theorem 2, corrected. Raises ValueError for rho outside [0, 1], for an
+    eigenvalue_delta outside (0, 1) or a negative number of observations.
+    """
+    delta = constants.delta if eigenvalue_delta is None else eigenvalue_delta
+    if not 0.0 <= rho <= 1.0 or not 0.0 < delta < 1.0:
+        raise ValueError("rho must lie in [0, 1], eigenvalue_delta in (0, 1)")
+    if rho == 0.0 or constants.blocks > 1 or not bonus.startswith("local"):
+        return None
+    lowest, square = constants.curvature_min, constants.feature_bound**2
+    ridge = constants.conditioning * constants.regularization
+    a = ridge - 4.0 * lowest * square / rho * math.log(2.0 / delta)
+    b = lowest * rho * square / 2.0
+    first = min(max(1, 1 + math.ceil(-a / b)), observations)
+    potential = 2.0 * max(1.0 / lowest, square / ridge) * _volume(constants, lowest / ridge, 1, first)
+    rest = 0.0
+    if observations > first:
+        rest = (
+            2.0 * constants.feature_bound / b * (math.sqrt(a + b * (observations - 1)) - math.sqrt(a + b * (first - 1)))
+        )
+    bound = 2.0 * bonus_multiplier(constants, observations, bonus) * (math.sqrt(first * potential) + rest)
+    return _within_reach(constants, bound, observations, 0)

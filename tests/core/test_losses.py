@@ -8,7 +8,7 @@ from scipy import stats
 from scipy.optimize import minimize_scalar
 
 from service.core.losses import EntropicLoss, ExpectileLoss, Loss, SquaredLoss
-from service.core.theory import entropic_risk
+from service.core.risks import entropic_risk
 
 LOSSES: list[Loss] = [
     SquaredLoss(),
