@@ -48,9 +48,9 @@ class OnePass:
     function of the sequence of observations, byte for byte. Not thread safe.
 
     No finite-sample guarantee: the bonus at this estimate is an exploration rule.
-    Source: the mathematics page, "One pass", after Zhang, Xu, Zhao & Sugiyama 2025 (generalised linear bandits); the
-    implicit step and its curvature are ours. The factor's update is Potter's: Bierman 1977, Factorization Methods for
-    Discrete Sequential Estimation.
+    Source: the mathematics page, "One pass", after Zhang, Xu, Zhao & Sugiyama 2025 (generalised linear bandits); an
+    implicit step (Kulis & Bartlett 2010), and the point of its curvature, are our choice. The factor's update is
+    Potter's: Bierman 1977, Factorization Methods for Discrete Sequential Estimation.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class OnePass:
         shapes |= dict.fromkeys(("gram", "weighted_gram", "factor"), (dimension, dimension))
         shapes |= dict.fromkeys(("d1_squares", "d2_total", "is_changed"), ())
         self._rows = BlockRows(blocks, shapes)
-        self._start = Start(loss, blocks, dimension, regularization, bound, start_observations)
+        self._start = Start(loss, blocks, dimension, regularization, start_observations)
         self._bind()
         for block in range(blocks):
             self._reset_factor(block)
@@ -163,10 +163,10 @@ class OnePass:
         return changed
 
     def _solve_start(self, block: int) -> None:
-        fit = self._start.fit(block)
-        self.theta[block] = fit.theta
-        if fit.sums is not None:
-            self.weighted_gram[block], self._d1_squares[block], self._d2_total[block] = fit.sums
+        theta = self.theta[block] = self._start.minimiser(block, self.bound)
+        sums = self._start.sums(block, theta)
+        if sums is not None:
+            self.weighted_gram[block], self._d1_squares[block], self._d2_total[block] = sums
 
     def _finish_start(self) -> None:
         """Solve what is not solved yet, and let each kept observation enter A with its curvature at theta_0."""

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,36 +12,19 @@ from service.core.losses import Array, Loss
 from service.core.solver import minimise
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class StartFit:
-    """The minimiser of one block's kept observations, theta: (d,), and their sums at it.
-
-    sums: sum d2 x x^T, (d, d), sum d1^2 and sum d2; None where one of them overflows.
-    """
-
-    theta: Array
-    sums: tuple[Array, float, float] | None
-
-
 class Start:
     """The first `size` observations of a campaign, over all blocks, and the exact minimiser of each block's.
 
-    theta_0 = argmin over ||theta|| <= bound of sum L(y, <theta, x>) + alpha/2 ||theta||^2, always solved from
-    nothing, so that it depends on the observations alone. The solver's best theta is taken even without a
-    certificate: a streaming estimator goes on from any point. `close` drops the observations.
-    Not thread safe.
+    `close` drops them. Not thread safe.
     """
 
-    def __init__(
-        self, loss: Loss, blocks: int, dimension: int, regularization: float, bound: float | None, size: int
-    ) -> None:
+    def __init__(self, loss: Loss, blocks: int, dimension: int, regularization: float, size: int) -> None:
         if size < 0:
             raise ValueError(f"the start cannot have {size} observations")
         self.size = size
         self._loss = loss
         self._dimension = dimension
         self._regularization = regularization
-        self._bound = bound
         self._empty = np.zeros((0, dimension)), np.zeros(0)
         self._kept = Histories(blocks, dimension) if size else None
 
@@ -65,13 +47,18 @@ class Start:
             raise RuntimeError("the start is over")
         self._kept.append(block, x, y)
 
-    def fit(self, block: int) -> StartFit:
-        """Solve for a block's theta_0; 0 for a block without observations."""
-        features, rewards = self.features(block), self.rewards(block)
-        theta = minimise(self._loss, features, rewards, self._regularization, self._bound).theta
-        sums = sums_at(self._loss, features, rewards, theta)
-        usable = bool(np.isfinite(sums[0]).all()) and math.isfinite(sums[1])
-        return StartFit(theta, sums if usable else None)
+    def minimiser(self, block: int, bound: float | None) -> Array:
+        """Return argmin over ||theta|| <= bound of the block's sum L(y, <theta, x>) + alpha/2 ||theta||^2, (d,).
+
+        Always solved from nothing, so that it depends on the observations alone; 0 without any. The solver's best
+        theta is taken even without a certificate: a streaming estimator goes on from any point.
+        """
+        return minimise(self._loss, self.features(block), self.rewards(block), self._regularization, bound).theta
+
+    def sums(self, block: int, theta: Array) -> tuple[Array, float, float] | None:
+        """Return the block's sum d2 x x^T, (d, d), sum d1^2 and sum d2 at theta; None where one overflows."""
+        sums = sums_at(self._loss, self.features(block), self.rewards(block), theta)
+        return sums if np.isfinite(sums[0]).all() and math.isfinite(sums[1]) else None
 
     def close(self) -> None:
         """End the start and drop what it kept. A marked start comes back with `restore`."""
@@ -118,7 +105,7 @@ class Start:
             raise ValueError("the observations kept do not match the number counted")
         features = take(arrays, "start_features", (kept, self._dimension))
         rewards = take(arrays, "start_rewards", (kept,))
-        start = Start(self._loss, blocks, self._dimension, self._regularization, self._bound, self.size)
+        start = Start(self._loss, blocks, self._dimension, self._regularization, self.size)
         if not is_open:
             start.close()
         position = 0

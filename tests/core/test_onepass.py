@@ -163,7 +163,7 @@ def test_the_squared_loss_without_a_ball_is_ridge_regression(alpha, dimension, r
 def test_the_factor_stays_that_of_the_metric(loss, rng):
     """The step's metric and the bonus's are two sums of the same observations, and must not part."""
     estimator = OnePass(loss, 1, D, 1e-6, 1.0, 10)
-    for observation in observations(rng, 5000):
+    for observation in observations(rng, 3000):
         estimator.observe(*observation)
     estimator.refresh()
     assert factor_error(estimator) < 1e-10
@@ -265,6 +265,19 @@ def test_blocks_learn_apart(loss, rng):
         np.testing.assert_array_equal(together.theta[block], alone.theta[0])
         np.testing.assert_array_equal(together.weighted_gram[block], alone.weighted_gram[0])
         np.testing.assert_array_equal(together._factor[block], alone._factor[0])
+
+
+def test_an_arm_that_comes_later_learns_like_the_first(rng):
+    """Without a metric of its own it would never move from zero."""
+    old, new = (OnePass(ExpectileLoss(0.1), 1, D, 0.1, 1.0, 0) for _ in range(2))
+    for observation in observations(rng, 50):
+        old.observe(*observation)
+    old.add_block()
+    for _, x, y in observations(rng, 20):
+        old.observe(1, x, y)
+        new.observe(0, x, y)
+    assert np.linalg.norm(new.theta[0]) > 0.1
+    np.testing.assert_array_equal(old.theta[1], new.theta[0])
 
 
 def test_an_overflow_is_skipped_and_counted():
