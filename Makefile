@@ -35,9 +35,10 @@ test: $(VENV)/.dev ## Install everything, check the code, and run all tests
 	@$(MAKE) --no-print-directory check
 	$(BIN)/python -m pytest
 
-soak: $(VENV)/.dev ## The load and learning tests at full length (about ten minutes)
-	SOAK_SECONDS=10 SOAK_ROUNDS=1500 SOAK_SEEDS=20 \
-		$(BIN)/python -m pytest -s tests/test_concurrency.py tests/test_first_campaign.py
+soak: $(VENV)/.dev ## The tests of load, learning and numbers at full length (about half an hour)
+	SOAK_SECONDS=10 SOAK_ROUNDS=1500 SOAK_SEEDS=20 SOAK_UPDATES=100000 SOAK_PROBLEMS=1000 SOAK_TINY=6000 \
+		$(BIN)/python -m pytest -s tests/test_concurrency.py tests/test_first_campaign.py \
+		tests/core/test_adversarial.py tests/core/test_exact_incremental.py
 
 check: $(VENV)/.dev ## Lint, formatting, types and import contracts
 	$(BIN)/python -m ruff check .

@@ -5,6 +5,7 @@ A few seconds. The coverage and regret figures come from `make coverage` instead
 
 import math
 import sys
+from dataclasses import replace
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -137,79 +138,49 @@ def episodes() -> None:
     say("7  rho eps_h/L^2 from which the lemma is shorter", low)
 
 
+EXPERIMENT_2 = Constants(
+    dimension=3,
+    curvature_min=0.2,
+    curvature_max=1.8,
+    conditioning=9.0,
+    regularization=0.1,
+    delta=0.05,
+    noise_scale=0.1,
+    parameter_bound=1.0,
+    feature_bound=1.0,
+)
+"""At the paper's dials."""
+
+
 def bounds() -> None:
     """Radii and regret bounds."""
-    arms = Constants(
-        dimension=20,
-        blocks=50,
-        curvature_min=0.2,
-        curvature_max=1.8,
-        conditioning=9.0,
-        regularization=0.1,
-        delta=0.05,
-        noise_scale=1.0,
-        parameter_bound=1.0,
-        feature_bound=1.0,
-    )
-    joint = Constants(
-        dimension=20,
-        blocks=50,
-        curvature_min=0.2,
-        curvature_max=1.8,
-        conditioning=9.0,
-        regularization=0.1,
-        delta=0.05,
-        noise_scale=1.0,
-        parameter_bound=1.0,
-        feature_bound=1.0,
-        radius="joint",
-    )
+    arms = replace(EXPERIMENT_2, dimension=20, blocks=50, noise_scale=1.0)
+    joint = replace(arms, radius="joint")
     say(
         "radius, K = 50, d = 20, 200 plays an arm: per arm, joint, in sigma",
         confidence_radius(arms, 200),
         confidence_radius(joint, 10_000),
     )
     for scale in (0.1, 2.12):
-        known = Constants(
-            dimension=3,
-            curvature_min=0.2,
-            curvature_max=1.8,
-            conditioning=9.0,
-            regularization=0.1,
-            delta=0.05,
-            noise_scale=scale,
-            parameter_bound=1.0,
-            feature_bound=1.0,
-        )
+        known = replace(EXPERIMENT_2, noise_scale=scale)
         for rounds in (1_500, 100_000, 10_000_000):
             say(
                 f"regret bound, experiment 2, sigma {scale}, T = {rounds}: local, tight, 2LST",
                 *(regret_bound(known, rounds, bonus) or math.nan for bonus in ("local", "local-tight")),
                 2 * rounds,
             )
-    known = Constants(
-        dimension=3,
-        curvature_min=0.2,
-        curvature_max=1.8,
-        conditioning=9.0,
-        regularization=0.1,
-        delta=0.05,
-        noise_scale=0.1,
-        parameter_bound=1.0,
-        feature_bound=1.0,
-    )
     say("theorem 2 as printed: a, with rho = .3", 0.9 - 0.8 / 0.3 * math.log(40))
     say(
         "theorem 2, T = 10^7: as above, and for all rounds at once",
         *(
-            streaming_regret_bound(known, 10**7, "local-tight", 0.3, eigenvalue_delta=delta) or math.nan
+            streaming_regret_bound(EXPERIMENT_2, 10**7, "local-tight", 0.3, eigenvalue_delta=delta) or math.nan
             for delta in (0.05, 0.05e-7)
         ),
     )
     say(
         "multiplier at T = 1500, paper's and tight",
-        bonus_multiplier(known, 1500, "local"),
-        bonus_multiplier(known, 1500, "local-tight"),
+        bonus_multiplier(EXPERIMENT_2, 1500, "local"),
+        bonus_multiplier(EXPERIMENT_2, 1500, "local-tight"),
     )
 
 

@@ -1,13 +1,17 @@
-"""Reading bodies: bounded before they are parsed, then validated from the bytes."""
+"""Reading bodies: bounded before they are parsed, then validated from the bytes; and what their parts become."""
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
+import numpy as np
 from fastapi import Request
 from pydantic import BaseModel, TypeAdapter
 
 from service.api.problems import BadBodyError
+from service.ledger.commands import Floats
+from service.ledger.errors import InvalidCommandError
+from service.settings import Limits
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -54,3 +58,18 @@ def documented(model: type[BaseModel], example: Any = None) -> dict[str, Any]:
     if example is not None:
         media["example"] = example
     return {"requestBody": {"required": True, "content": {"application/json": media}}}
+
+
+def check_count(items: Sequence[object], limits: Limits) -> None:
+    """Refuse an empty or an overlong batch. Raises InvalidCommandError or BadBodyError."""
+    if len(items) > limits.batch_request_items_max:
+        raise BadBodyError(
+            413, f"a batch has at most {limits.batch_request_items_max} items, this one has {len(items)}"
+        )
+    if not items:
+        raise InvalidCommandError("must have at least one item", field="items")
+
+
+def floats(values: list[float] | None) -> Floats | None:
+    """A list of features as an array."""
+    return None if values is None else np.array(values, dtype=np.float64)

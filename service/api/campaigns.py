@@ -2,23 +2,23 @@
 
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from typing import Annotated, Any
+from typing import Annotated
 
-import orjson
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel
 from sqlalchemy import Connection
 
 from service.api import examples
-from service.api.bodies import body_of, documented
-from service.api.decisions import JSON, PROBLEMS, check_count, floats
+from service.api.bodies import body_of, check_count, documented, floats
 from service.api.reader import Reader
 from service.api.replies import (
+    PROBLEMS,
     ArmReply,
     CampaignListReply,
     CampaignReply,
     ModelReply,
     ObservationsReply,
+    json_reply,
     render_arm,
     render_campaign,
     render_receipt,
@@ -84,7 +84,7 @@ def campaign_routes(ledger: Ledger, read: Reader, limits: Limits) -> APIRouter:
         page = records[:limit]
         more = len(records) > limit
         next_cursor = _encode(page[-1].row.campaign_id or "") if more else None
-        return _json({"items": [render_campaign(record) for record in page], "next_cursor": next_cursor})
+        return json_reply({"items": [render_campaign(record) for record in page], "next_cursor": next_cursor})
 
     @router.get(
         "/campaigns/{campaign_id}",
@@ -97,7 +97,7 @@ def campaign_routes(ledger: Ledger, read: Reader, limits: Limits) -> APIRouter:
         record = await read(_find, campaign_id)
         if record is None:
             raise NotFoundError("there is no such campaign")
-        return _json(render_campaign(record))
+        return json_reply(render_campaign(record))
 
     @router.patch(
         "/campaigns/{campaign_id}",
@@ -185,7 +185,7 @@ def learning_routes(ledger: Ledger, limits: Limits) -> APIRouter:
         batch = await read_batch(request)
         check_count(batch.items, limits)
         observations = [_warm_start(item) for item in batch.items]
-        return _json(render_receipt(await ledger.submit(Observe(campaign_id, observations))))
+        return json_reply(render_receipt(await ledger.submit(Observe(campaign_id, observations))))
 
     @router.get(
         "/campaigns/{campaign_id}/model",
@@ -195,7 +195,7 @@ def learning_routes(ledger: Ledger, limits: Limits) -> APIRouter:
     )
     async def get_model(campaign_id: CampaignPath) -> Response:
         """Report what the model has learned, and what may be claimed about it."""
-        return _json(render_receipt(await ledger.submit(Describe(campaign_id))))
+        return json_reply(render_receipt(await ledger.submit(Describe(campaign_id))))
 
     return router
 
@@ -227,18 +227,14 @@ def _list(connection: Connection, *, after: str, limit: int) -> list[CampaignRec
 def _campaign(record: CampaignRecord | None) -> Response:
     if record is None:
         raise NotFoundError("there is no such campaign")
-    return _json(render_campaign(record), 201 if record.created else 200)
+    return json_reply(render_campaign(record), 201 if record.created else 200)
 
 
 def _arm(record: CampaignRecord | None, arm_id: str) -> Response:
     for arm in () if record is None else record.arms:
         if arm.arm_id == arm_id:
-            return _json(render_arm(arm), 201 if record is not None and record.created else 200)
+            return json_reply(render_arm(arm), 201 if record is not None and record.created else 200)
     raise NotFoundError("there is no such arm")
-
-
-def _json(body: Any, status: int = 200) -> Response:
-    return Response(orjson.dumps(body), status, media_type=JSON)
 
 
 def _encode(text: str) -> str:

@@ -3,43 +3,31 @@
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-import numpy as np
-import orjson
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
 from service.api import examples
-from service.api.bodies import body_of, documented, read_body
-from service.api.problems import ERRORS_COUNTED_MAX, BadBodyError, describe_error, describe_validation
+from service.api.bodies import body_of, check_count, documented, floats, read_body
+from service.api.problems import ERRORS_COUNTED_MAX, describe_error, describe_validation
 from service.api.replies import (
+    PROBLEMS,
     Problem,
     RewardBatchReply,
     RewardReply,
     SelectBatchReply,
     SelectReply,
+    json_reply,
     render_decision,
     render_receipt,
 )
 from service.api.requests import RewardBatch, RewardRequest, SelectBatch, SelectRequest
-from service.ledger.commands import Command, Floats, Reward, Select
+from service.ledger.commands import Command, Reward, Select
 from service.ledger.errors import InvalidCommandError
 from service.ledger.ledger import Ledger
 from service.settings import Limits
 
 Item = TypeVar("Item", bound=BaseModel)
-PROBLEMS: dict[int | str, dict[str, Any]] = {
-    "default": {
-        "description": "A problem",
-        "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
-    }
-}
-JSON = "application/json"
-
-
-def floats(values: list[float] | None) -> Floats | None:
-    """A list of features as an array."""
-    return None if values is None else np.array(values, dtype=np.float64)
 
 
 def select_command(request: SelectRequest) -> Select:
@@ -85,7 +73,7 @@ def decision_routes(ledger: Ledger, limits: Limits) -> APIRouter:
         The same decision_id with the same request returns the stored decision; with another request it is a 409.
         """
         decision = await ledger.submit(select_command(await read_select(request)))
-        return Response(orjson.dumps(render_decision(decision)), media_type=JSON)
+        return json_reply(render_decision(decision))
 
     @router.post(
         "/reward",
@@ -100,7 +88,7 @@ def decision_routes(ledger: Ledger, limits: Limits) -> APIRouter:
         The same value again changes nothing (`duplicate: true`); another value is a 409.
         """
         receipt = await ledger.submit(reward_command(await read_reward(request)))
-        return Response(orjson.dumps(render_receipt(receipt)), media_type=JSON)
+        return json_reply(render_receipt(receipt))
 
     @router.post(
         "/select/batch",
@@ -158,16 +146,6 @@ def read_items(
     return list(items)
 
 
-def check_count(items: Sequence[object], limits: Limits) -> None:
-    """Refuse an empty or an overlong batch."""
-    if len(items) > limits.batch_request_items_max:
-        raise BadBodyError(
-            413, f"a batch has at most {limits.batch_request_items_max} items, this one has {len(items)}"
-        )
-    if not items:
-        raise InvalidCommandError("must have at least one item", field="items")
-
-
 def _validated(adapter: TypeAdapter[Item], item: object) -> Item | ValidationError:
     try:
         return adapter.validate_python(item)
@@ -199,7 +177,7 @@ async def _answer(
             replies[place] = _failed(describe_error(outcome))
         else:
             replies[place] = {"status": 200, **render(outcome)}
-    return Response(orjson.dumps({"items": replies}), media_type=JSON)
+    return json_reply({"items": replies})
 
 
 def _failed(body: dict[str, Any]) -> dict[str, Any]:

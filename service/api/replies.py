@@ -4,6 +4,8 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, Literal
 
+import orjson
+from fastapi import Response
 from pydantic import BaseModel, Field
 
 from service.campaigns import Algorithm, CampaignConfiguration, Model, RewardRules, Risk
@@ -12,6 +14,14 @@ from service.ledger.administration import CampaignRecord
 from service.ledger.commands import Decision, ModelReport, ObserveReceipt, RewardReceipt
 from service.ledger.state import features_from_bytes
 from service.store.campaigns import ArmRow
+
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    "default": {
+        "description": "A problem",
+        "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
+    }
+}
+"""For the documentation of every route: what an error looks like."""
 
 
 class ScoredArmReply(BaseModel):
@@ -223,3 +233,8 @@ def render_arm(arm: ArmRow) -> dict[str, Any]:
 def render_instant(microseconds: int) -> str:
     """RFC 3339 in UTC."""
     return datetime.fromtimestamp(microseconds / 1e6, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def json_reply(body: Any, status: int = 200) -> Response:
+    """A body as JSON, without FastAPI's validation of what we made ourselves."""
+    return Response(orjson.dumps(body), status, media_type="application/json")

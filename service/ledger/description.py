@@ -2,7 +2,6 @@
 
 from hashlib import blake2b
 
-from service.campaigns import CampaignConfiguration
 from service.core.estimators import ExactMinimizer, OnePass, OnlineGradient
 from service.core.losses import EntropicLoss
 from service.ledger.commands import ArmModel, ModelReport
@@ -65,11 +64,11 @@ def why_not_guaranteed(state: CampaignState) -> str | None:
         return "Some features were above feature_bound."
     if isinstance(state.policy.estimator, ExactMinimizer) and not all(state.policy.estimator.certified):
         return "The last fit did not meet the certificate of optimality."
-    return _why_conditioning_is_not_guaranteed(state.configuration, state)
+    return _why_conditioning_is_not_guaranteed(state)
 
 
-def _why_conditioning_is_not_guaranteed(configuration: CampaignConfiguration, state: CampaignState) -> str | None:
-    algorithm, loss = configuration.algorithm, state.policy.loss
+def _why_conditioning_is_not_guaranteed(state: CampaignState) -> str | None:
+    algorithm, loss = state.configuration.algorithm, state.policy.loss
     conditioning = algorithm.conditioning or "theory"
     if algorithm.name == "linucb":
         return None

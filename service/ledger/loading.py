@@ -43,15 +43,6 @@ def catch_up(connection: Connection, state: CampaignState) -> None:
     state.sequence = state.target
 
 
-def load_state(connection: Connection, key: int) -> CampaignState | None:
-    """The state at the committed head, or None if the campaign is gone."""
-    state = open_state(connection, key)
-    if state is not None:
-        use_snapshot(connection, state)
-        catch_up(connection, state)
-    return state
-
-
 def load_behind(read: Engine, key: int) -> CampaignState | None:
     """A state close behind its head, read page by page outside any transaction; None if the campaign is gone."""
     with read.connect() as connection:

@@ -11,7 +11,6 @@ from sqlalchemy import (
     extract,
     func,
     insert,
-    literal,
     null,
     select,
     update,
@@ -180,8 +179,3 @@ def read_clock(connection: Connection) -> int | None:
     if connection.dialect.name != "postgresql":
         return None
     return int(connection.execute(select(_CLOCK_US)).scalar_one())
-
-
-def ping(connection: Connection) -> None:
-    """Raise if the database does not answer."""
-    connection.execute(select(literal(1)))

@@ -1,6 +1,6 @@
 """The exact minimiser's refits from sums, against the full solver on all observations, after every observation.
 
-`PRUDENT_TEST_PROBLEMS` and `PRUDENT_TEST_TINY` set how many random problems are tried (in full: 1000 and 6000).
+`SOAK_PROBLEMS` and `SOAK_TINY` set how many random problems are tried (in full: 1000 and 6000).
 """
 
 import dataclasses
@@ -16,8 +16,8 @@ from service.core.losses import EntropicLoss, ExpectileLoss, SquaredLoss
 from service.core.reference import refer
 from service.core.solver import minimise
 
-PROBLEMS = int(os.environ.get("PRUDENT_TEST_PROBLEMS", "150"))
-TINY = int(os.environ.get("PRUDENT_TEST_TINY", "500"))
+PROBLEMS = int(os.environ.get("SOAK_PROBLEMS", "150"))
+TINY = int(os.environ.get("SOAK_TINY", "500"))
 
 D = 4
 TRUTH = np.array([1.0, -0.5, 0.25, 0.0])
