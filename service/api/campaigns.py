@@ -21,7 +21,7 @@ from service.api.replies import (
     json_reply,
     render_arm,
     render_campaign,
-    render_receipt,
+    render_report,
 )
 from service.api.requests import ArmChange, ArmRequest, CampaignChange, ObservationBatch, ObservationItem
 from service.campaigns import CampaignConfiguration, resolve
@@ -185,7 +185,7 @@ def learning_routes(ledger: Ledger, limits: Limits) -> APIRouter:
         batch = await read_batch(request)
         check_count(batch.items, limits)
         observations = [_warm_start(item) for item in batch.items]
-        return json_reply(render_receipt(await ledger.submit(Observe(campaign_id, observations))))
+        return json_reply(render_report(await ledger.submit(Observe(campaign_id, observations))))
 
     @router.get(
         "/campaigns/{campaign_id}/model",
@@ -195,7 +195,7 @@ def learning_routes(ledger: Ledger, limits: Limits) -> APIRouter:
     )
     async def get_model(campaign_id: CampaignPath) -> Response:
         """Report what the model has learned, and what may be claimed about it."""
-        return json_reply(render_receipt(await ledger.submit(Describe(campaign_id))))
+        return json_reply(render_report(await ledger.submit(Describe(campaign_id))))
 
     return router
 

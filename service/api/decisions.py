@@ -176,7 +176,8 @@ async def _answer(
         if isinstance(outcome, Exception):
             replies[place] = _failed(describe_error(outcome))
         else:
-            replies[place] = {"status": 200, **render(outcome)}
+            reply = replies[place] = render(outcome)
+            reply["status"] = 200
     return json_reply({"items": replies})
 
 

@@ -208,9 +208,14 @@ def render_decision(decision: Decision) -> dict[str, Any]:
     return reply
 
 
-def render_receipt(receipt: RewardReceipt | ObserveReceipt | ModelReport) -> dict[str, Any]:
-    """A receipt or report: its fields have the contract's names."""
-    return asdict(receipt)
+def render_receipt(receipt: RewardReceipt) -> dict[str, Any]:
+    """A receipt as RewardReply: its fields have the contract's names."""
+    return receipt._asdict()
+
+
+def render_report(report: ObserveReceipt | ModelReport) -> dict[str, Any]:
+    """A report as ObservationsReply or ModelReply: its fields have the contract's names."""
+    return asdict(report)
 
 
 def render_campaign(record: CampaignRecord) -> dict[str, Any]:

@@ -65,7 +65,7 @@ class SelectRequest(Schema):
     ] = None
     context: Annotated[FeatureList | None, Field(description="Disjoint model.")] = None
     eligible: Annotated[ArmIds | None, Field(description="Choose among these only.")] = None
-    exclude: Annotated[ArmIds, Field(description="Do not choose these.")] = []
+    exclude: Annotated[ArmIds, Field(description="Do not choose these.", default_factory=list)]
     explore: Annotated[bool, Field(description="false: the best estimate, without warm-up or bonus.")] = True
     explain: Annotated[bool, Field(description="true: reply with every candidate, best first.")] = False
     chosen_arm_id: Annotated[

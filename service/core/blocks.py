@@ -4,11 +4,13 @@ A block is a parameter vector of its own: the shared model has one, the disjoint
 copies nothing; a block is copied the first time it changes after the mark, so undoing costs what was touched.
 """
 
+import math
 from collections.abc import Mapping
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.blas import dnrm2
 
 from service.core.losses import Array
 
@@ -24,10 +26,8 @@ def check_observation(block: int, blocks: int, x: Array, dimension: int, y: floa
         raise ValueError(f"there is no block {block}; there are {blocks}")
     if x.shape != (dimension,):
         raise ValueError(f"features must have shape ({dimension},), not {x.shape}")
-    with np.errstate(over="ignore", invalid="ignore"):
-        square = x.dot(x)
-    # Written so that nan, which fails every comparison, is refused too.
-    if not (square <= MAGNITUDE_MAX * MAGNITUDE_MAX and abs(y) <= MAGNITUDE_MAX):
+    # BLAS's norm neither overflows nor warns. Written so that nan, which fails every comparison, is refused too.
+    if not (dnrm2(x) <= MAGNITUDE_MAX and abs(y) <= MAGNITUDE_MAX):
         raise ValueError(f"features and rewards must be finite and at most {MAGNITUDE_MAX:g} in size")
 
 
@@ -40,36 +40,54 @@ def is_gram(matrices: Array) -> bool:
 class BlockRows:
     """Named float64 arrays whose first axis is the block, all zero at first.
 
-    `rows[name]` is a view of the current blocks, valid until the next `add`, `restore` or `load`.
+    `rows[name]` is a view of the current blocks, valid until the next `add`, `restore` or `load`. All that belongs to
+    a block lies in one row of memory, so that saving a block is one copy.
     """
 
-    __slots__ = ("_arrays", "_marked", "_saved", "_whole", "count")
+    __slots__ = ("_data", "_marked", "_places", "_saved", "_views", "_whole", "count")
 
     def __init__(self, blocks: int, shapes: Mapping[str, tuple[int, ...]]) -> None:
         if blocks < 0:
             raise ValueError(f"the number of blocks must not be negative, not {blocks}")
         self.count = blocks
-        self._arrays = {name: np.zeros((blocks, *shape)) for name, shape in shapes.items()}
+        self._places: dict[str, tuple[int, tuple[int, ...]]] = {}
+        width = 0
+        for name, shape in shapes.items():
+            self._places[name] = width, shape
+            width += math.prod(shape)
+        self._data = np.zeros((blocks, width))
         self._marked: int | None = None
-        self._saved: dict[int, list[Array]] = {}
-        self._whole: dict[str, Array] | None = None
+        self._saved: dict[int, Array] = {}
+        self._whole: Array | None = None
+        self._bind()
+
+    def _bind(self) -> None:
+        rows = self._data[: self.count]
+        self._views = {
+            name: rows[:, start : start + math.prod(shape)].reshape((self.count, *shape))
+            for name, (start, shape) in self._places.items()
+        }
 
     def __getitem__(self, name: str) -> Array:
-        return self._arrays[name][: self.count]
+        return self._views[name]
+
+    def total(self, name: str) -> float:
+        """Sum of a scalar over the blocks."""
+        return float(np.add.reduce(self._views[name]))
 
     def like(self, blocks: int) -> "BlockRows":
         """Return rows of the same names and shapes, all zero, for so many blocks."""
-        return BlockRows(blocks, {name: array.shape[1:] for name, array in self._arrays.items()})
+        return BlockRows(blocks, {name: shape for name, (_, shape) in self._places.items()})
 
     def add(self) -> None:
         """Append one block of zeros. Capacity doubles, so this is O(row) on average."""
-        capacity = len(next(iter(self._arrays.values())))
+        capacity, width = self._data.shape
         if self.count == capacity:
-            for name, array in self._arrays.items():
-                grown = np.zeros((max(4, 2 * capacity), *array.shape[1:]))
-                grown[:capacity] = array
-                self._arrays[name] = grown
+            grown = np.zeros((max(4, 2 * capacity), width))
+            grown[:capacity] = self._data
+            self._data = grown
         self.count += 1
+        self._bind()
 
     def mark(self) -> None:
         """Begin a new undo journal, forgetting the last one."""
@@ -82,57 +100,54 @@ class BlockRows:
         if self._marked is None or self._whole is not None:
             return
         if block < self._marked and block not in self._saved:
-            self._saved[block] = [array[block].copy() for array in self._arrays.values()]
+            self._saved[block] = self._data[block].copy()
 
     def touch_all(self) -> None:
         """Say that every block is about to change."""
         if self._marked is not None and self._whole is None:
-            self._whole = {name: array[: self._marked].copy() for name, array in self._arrays.items()}
+            self._whole = self._data[: self._marked].copy()
 
     def restore(self) -> None:
         """Return to the mark, byte for byte, and keep it. Raises RuntimeError without a mark."""
         if self._marked is None:
             raise RuntimeError("there is no mark to restore")
-        for name, array in self._arrays.items():
-            array[self._marked : self.count] = 0.0
-            if self._whole is not None:
-                array[: self._marked] = self._whole[name]
+        self._data[self._marked : self.count] = 0.0
+        if self._whole is not None:
+            self._data[: self._marked] = self._whole
         # Rows saved one by one are older than the copy of all of them.
-        for block, rows in self._saved.items():
-            for array, row in zip(self._arrays.values(), rows, strict=True):
-                array[block] = row
+        for block, row in self._saved.items():
+            self._data[block] = row
         self.count = self._marked
         self.mark()
+        self._bind()
 
     def arrays(self) -> StateArrays:
         """Return copies of all arrays by name."""
-        return {name: self[name].copy() for name in self._arrays}
+        return {name: view.copy() for name, view in self._views.items()}
 
     def load(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
         """Take over copies of the arrays `arrays()` gave, and forget the mark.
 
         Raises ValueError, and changes nothing, where one is missing, misshapen, of another type or not finite.
         """
-        blocks = {len(arrays[name]) for name in self._arrays if name in arrays}
+        blocks = {len(arrays[name]) for name in self._places if name in arrays}
         if len(blocks) != 1:
             raise ValueError("the arrays of a state must all be there, with one row a block")
-        loaded = {}
-        for name, array in self._arrays.items():
-            loaded[name] = take(arrays, name, (*blocks, *array.shape[1:]))
-        self._arrays = loaded
-        self.count = blocks.pop()
-        self._marked = None
-        self._saved = {}
-        self._whole = None
+        loaded = self.like(blocks.pop())
+        for name, view in loaded._views.items():  # noqa: SLF001  # of this class
+            view[:] = take(arrays, name, view.shape)
+        self._data, self.count = loaded._data, loaded.count  # noqa: SLF001
+        self._marked, self._saved, self._whole = None, {}, None
+        self._bind()
 
     def is_finite(self) -> bool:
         """Whether every entry is finite."""
-        return all(bool(np.isfinite(self[name]).all()) for name in self._arrays)
+        return bool(np.isfinite(self._data[: self.count]).all())
 
     @property
     def nbytes(self) -> int:
         """Bytes held, with the spare capacity, without the journal."""
-        return sum(array.nbytes for array in self._arrays.values())
+        return self._data.nbytes
 
 
 def take(arrays: Mapping[str, NDArray[np.generic]], name: str, shape: tuple[int, ...]) -> Array:

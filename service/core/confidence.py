@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lapack
+from scipy.linalg.lapack import dpotrf, dtrtri
 
 from service.core.losses import EntropicLoss, Loss
 
@@ -94,6 +94,17 @@ class Confidence:
         self.noise_scale = settings.noise_scale if settings.noise_scale is not None else 1.0
         self.parameter_bound = settings.parameter_bound if settings.parameter_bound is not None else 0.0
         self._blocks_at_creation = blocks_at_creation
+        alpha, kappa, m = settings.regularization, self.conditioning, self.curvature_min
+        self._radius_ridge = kappa * alpha / self.curvature_max
+        self._is_local = settings.bonus.startswith("local") and not settings.linear
+        tight = settings.linear or settings.bonus.endswith("tight")
+        doubled = 1.0 if tight else 2.0
+        if self._is_local:
+            self._metric_ridge = kappa * alpha
+            self._radius_weight, self._bound_weight = doubled * kappa, doubled * sqrt(kappa * alpha)
+        else:
+            self._metric_ridge = alpha / m
+            self._radius_weight, self._bound_weight = doubled * sqrt(kappa / m), doubled * sqrt(alpha / m)
         self._inverse_factors = np.zeros((blocks, dimension, dimension))
         self._log_determinants = np.zeros(blocks)
         self._multipliers = np.zeros(blocks)
@@ -103,8 +114,8 @@ class Confidence:
         """(B,) r of each block, in units of the noise scale's (the reward's) unit; equal where joint."""
         blocks = len(self._log_determinants)
         if self.settings.radius == "joint" or blocks == 1:
-            total = 2 * log(1 / self.settings.delta) + float(self._log_determinants.sum())
-            return np.full(blocks, self.noise_scale * sqrt(max(total, 0.0)))
+            total = 2 * log(1 / self.settings.delta) + float(np.add.reduce(self._log_determinants))
+            return np.array([self.noise_scale * sqrt(max(total, 0.0))] * blocks)
         levels = 2 * np.log(1 / self._deltas(blocks)) + self._log_determinants
         return np.asarray(self.noise_scale * np.sqrt(np.maximum(levels, 0.0)))
 
@@ -125,20 +136,18 @@ class Confidence:
         blocks, dimension = evidence.theta.shape
         if blocks > len(self._log_determinants):
             self._grow(blocks, dimension)
-        alpha, kappa = self.settings.regularization, self.conditioning
-        radius_ridge = kappa * alpha / self.curvature_max
-        is_local = self.settings.bonus.startswith("local") and not self.settings.linear
-        metric_ridge = kappa * alpha if is_local else alpha / self.curvature_min
+        metric_matrices = evidence.weighted_gram if self._is_local else evidence.gram
+        is_one = metric_matrices is evidence.gram and self._metric_ridge == self._radius_ridge
+        base = dimension * log(self._radius_ridge)
         for block in changed:
-            gram = evidence.gram[block]
-            metric = evidence.weighted_gram[block] if is_local else gram
-            factor, log_determinant = inverse_factor(metric, metric_ridge)
+            factor, log_determinant = inverse_factor(metric_matrices[block], self._metric_ridge)
             self._inverse_factors[block] = factor
-            if metric is not gram or metric_ridge != radius_ridge:
-                _, log_determinant = inverse_factor(gram, radius_ridge)
-            self._log_determinants[block] = log_determinant - dimension * log(radius_ridge)
+            if not is_one:
+                log_determinant = log_determinant_of(evidence.gram[block], self._radius_ridge)
+            self._log_determinants[block] = log_determinant - base
         self._refresh_dials(evidence)
-        self._multipliers = self._compute_multipliers(is_local)
+        bound = self.parameter_bound * (sqrt(blocks) if self.settings.radius == "joint" else 1.0)
+        self._multipliers = self._radius_weight * self.radii + self._bound_weight * bound
 
     def _grow(self, blocks: int, dimension: int) -> None:
         added = blocks - len(self._log_determinants)
@@ -147,23 +156,11 @@ class Confidence:
 
     def _refresh_dials(self, evidence: Evidence) -> None:
         if self.settings.noise_scale is None:
-            seen = evidence.observations > 0 and evidence.d2_total > 0
-            self.noise_scale = sqrt(evidence.d1_squares / evidence.d2_total) if seen else 1.0
+            curvature = evidence.d2_total
+            self.noise_scale = sqrt(evidence.d1_squares / curvature) if curvature > 0 else 1.0
         if self.settings.parameter_bound is None:
-            norms_squared = np.einsum("bi,bi->b", evidence.theta, evidence.theta)
-            self.parameter_bound = sqrt(float(norms_squared.max())) if len(norms_squared) else 0.0
-
-    def _compute_multipliers(self, is_local: bool) -> NDArray[np.float64]:
-        alpha, kappa, m = self.settings.regularization, self.conditioning, self.curvature_min
-        if is_local:
-            radius_weight, bound_weight = kappa, sqrt(kappa * alpha)
-        else:
-            radius_weight, bound_weight = sqrt(kappa / m), sqrt(alpha / m)
-        tight = self.settings.linear or self.settings.bonus.endswith("tight")
-        bound = self.parameter_bound
-        if self.settings.radius == "joint":
-            bound *= sqrt(len(self._log_determinants))
-        return np.asarray((1.0 if tight else 2.0) * (radius_weight * self.radii + bound_weight * bound))
+            squares = np.vecdot(evidence.theta, evidence.theta).tolist()
+            self.parameter_bound = sqrt(max(squares, default=0.0))
 
     def bonus(self, features: NDArray[np.float64], blocks: NDArray[np.intp] | None = None) -> NDArray[np.float64]:
         """Bonus of each candidate, in reward units.
@@ -175,9 +172,9 @@ class Confidence:
             images, multipliers = features @ self._inverse_factors[0].T, self._multipliers[0]
         else:
             images, multipliers = self._inverse_factors[blocks] @ features, self._multipliers[blocks]
-        bonuses = np.asarray(multipliers * np.sqrt(np.einsum("ki,ki->k", images, images)))
+        bonuses: NDArray[np.float64] = multipliers * np.sqrt(np.vecdot(images, images))
         if self.settings.norm_bonus:
-            bonuses += self.settings.norm_bonus * np.sqrt(np.einsum("...i,...i->...", features, features))
+            bonuses += self.settings.norm_bonus * np.sqrt(np.vecdot(features, features))
         return bonuses
 
     @property
@@ -209,12 +206,30 @@ def inverse_factor(matrix: NDArray[np.float64], ridge: float) -> tuple[NDArray[n
     inverse metric, and cannot be negative as x^T A^-1 x can be by rounding. Where Cholesky fails (the ridge is
     lost in the matrix's rounding) the eigenvalues are floored at the ridge, which only widens the bonus.
     """
-    shifted = matrix + ridge * np.eye(len(matrix))
-    lower, failed = lapack.dpotrf(shifted, lower=1, clean=1)
+    shifted, lower, failed = _cholesky(matrix, ridge)
     if not failed:
-        inverse, failed = lapack.dtrtri(lower, lower=1)
+        inverse, failed = dtrtri(lower, lower=1)
         if not failed:
-            return inverse, 2 * float(np.log(np.diagonal(lower)).sum())
+            return inverse, 2 * _log_sum(lower.diagonal())
     values, vectors = np.linalg.eigh((shifted + shifted.T) / 2)
     values = np.maximum(values, ridge)
-    return vectors.T / np.sqrt(values)[:, None], float(np.log(values).sum())
+    return vectors.T / np.sqrt(values)[:, None], _log_sum(values)
+
+
+def log_determinant_of(matrix: NDArray[np.float64], ridge: float) -> float:
+    """Logarithm of det(matrix + ridge I), as ``inverse_factor`` gives it."""
+    _, lower, failed = _cholesky(matrix, ridge)
+    return inverse_factor(matrix, ridge)[1] if failed else 2 * _log_sum(lower.diagonal())
+
+
+def _cholesky(matrix: NDArray[np.float64], ridge: float) -> tuple[NDArray[np.float64], NDArray[np.float64], int]:
+    """Return matrix + ridge I, its lower factor with zeros above, and LAPACK's code, 0 for success."""
+    shifted = matrix.copy()
+    shifted.ravel()[:: len(matrix) + 1] += ridge
+    # the transpose of a C-ordered symmetric matrix is the same matrix in the order LAPACK wants
+    lower, failed = dpotrf(shifted.T, lower=1, clean=1)
+    return shifted, lower, failed
+
+
+def _log_sum(values: NDArray[np.float64]) -> float:
+    return float(np.add.reduce(np.log(values)))

@@ -76,12 +76,12 @@ class ExactMinimizer:
     @property
     def d1_squares(self) -> float:
         """Sum of d1(y, <theta, x>)^2 over all observations, as of `refresh`."""
-        return float(self._rows["d1_squares"].sum())
+        return self._rows.total("d1_squares")
 
     @property
     def d2_total(self) -> float:
         """Sum of d2(y, <theta, x>) over all observations, as of `refresh`."""
-        return float(self._rows["d2_total"].sum())
+        return self._rows.total("d2_total")
 
     @property
     def certified(self) -> list[bool]:

@@ -99,12 +99,12 @@ class OnePass:
     @property
     def d1_squares(self) -> float:
         """Sum of d1^2: at theta during the start, then at each observation's u."""
-        return float(self._d1_squares.sum())
+        return self._rows.total("d1_squares")
 
     @property
     def d2_total(self) -> float:
         """Sum of d2: at theta during the start, then at each observation's u."""
-        return float(self._d2_total.sum())
+        return self._rows.total("d2_total")
 
     def observe(self, block: int, x: Array, y: float) -> None:
         """Learn that features x, (d,), gave reward y. The observation that completes the start solves it.

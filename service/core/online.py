@@ -106,12 +106,12 @@ class OnlineGradient:
     @property
     def d1_squares(self) -> float:
         """Sum of d1^2: at theta during the start, then at the theta published on arrival."""
-        return float(self._d1_squares.sum())
+        return self._vectors.total("d1_squares")
 
     @property
     def d2_total(self) -> float:
         """Sum of d2: at theta during the start, then at the theta published on arrival."""
-        return float(self._d2_total.sum())
+        return self._vectors.total("d2_total")
 
     def observe(self, block: int, x: Array, y: float) -> None:
         """Learn that features x, (d,), gave reward y. O(d^2); O(B d) more at the end of an episode.

@@ -5,12 +5,14 @@ The state is a deterministic fold of the campaign's log: ``observe`` takes the o
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Literal
+from math import inf
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.blas import dnrm2
 
 from service.core.confidence import Confidence, ConfidenceSettings
 from service.core.estimators import Estimator, ExactMinimizer
@@ -32,6 +34,11 @@ class FeatureMap:
     center: NDArray[np.float64]
     scale: NDArray[np.float64]
     intercept: bool
+    _is_identity: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        unchanged = not self.intercept and not self.center.any() and bool((self.scale == 1.0).all())
+        object.__setattr__(self, "_is_identity", unchanged)
 
     @property
     def dimension(self) -> int:
@@ -45,14 +52,15 @@ class FeatureMap:
 
     def __call__(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
         """features: (..., d); returns (..., d) or (..., d + 1)."""
+        if self._is_identity:
+            return features
         scaled = (features - self.center) / self.scale
         if not self.intercept:
             return scaled
         return np.concatenate([scaled, np.ones((*scaled.shape[:-1], 1))], axis=-1)
 
 
-@dataclass(frozen=True, slots=True)
-class Scores:
+class Scores(NamedTuple):
     """(K,) arrays in reward units: the estimated risk of each candidate, its bonus and its index."""
 
     estimates: NDArray[np.float64]
@@ -60,8 +68,7 @@ class Scores:
     indexes: NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(NamedTuple):
     """A decision among K candidates, by position. ``propensity`` is 1/n in an n-way tie."""
 
     position: int
@@ -112,7 +119,7 @@ class Policy:
         """Learn one observation. features: (d,) as sent. Raises ValueError, and changes nothing, if not finite."""
         x = self.feature_map(features)
         self.estimator.observe(block, x, reward)
-        if x @ x > self.confidence.settings.feature_bound**2 * (1 + 1e-12):
+        if dnrm2(x) > self.confidence.settings.feature_bound * (1 + 1e-12):
             self.features_above_bound += 1
 
     def refresh(self) -> None:
@@ -195,32 +202,37 @@ def choose(
     plays: (K,) how often each candidate was played; None for a candidate without warm-up.
     tie_seed: campaign seed and decision id; the same pair always breaks a tie the same way, on any worker.
     """
-    tolerance = TIE_TOLERANCE * float((np.abs(scores.estimates) + scores.bonuses).max())
-    greedy, greedy_ties = _break_tie(np.flatnonzero(_is_best(scores.estimates, tolerance)), tie_seed)
-    if len(scores.indexes) == 1:
+    # lists: for the usual number of arms they are several times faster here than arrays
+    estimates, indexes = scores.estimates.tolist(), scores.indexes.tolist()
+    sizes = [abs(estimate) + bonus for estimate, bonus in zip(estimates, scores.bonuses.tolist(), strict=True)]
+    tolerance = TIE_TOLERANCE * max(sizes)
+    greedy, greedy_ties = _break_tie(_best(estimates, tolerance), tie_seed)
+    if len(indexes) == 1:
         return Choice(0, 0, "only-arm", 1.0)
     if not explore:
         return Choice(greedy, greedy, "greedy", 1 / greedy_ties)
-    counts = np.array([np.inf if count is None else count for count in plays])
-    fewest = counts.min()
+    counts = [inf if count is None else count for count in plays]
+    fewest = min(counts)
     if fewest < warmup:
-        position, ties = _break_tie(np.flatnonzero(counts == fewest), tie_seed)
+        position, ties = _break_tie([k for k, count in enumerate(counts) if count == fewest], tie_seed)
         return Choice(position, greedy, "warmup", 1 / ties)
-    position, ties = _break_tie(np.flatnonzero(_is_best(scores.indexes, tolerance)), tie_seed)
+    position, ties = _break_tie(_best(indexes, tolerance), tie_seed)
     return Choice(position, greedy, "index", 1 / ties)
 
 
-def _is_best(values: NDArray[np.float64], tolerance: float) -> NDArray[np.bool_]:
-    return np.asarray(values >= values.max() - tolerance)
+def _best(values: list[float], tolerance: float) -> list[int]:
+    """Positions of the values within the tolerance of the largest."""
+    threshold = max(values) - tolerance
+    return [k for k, value in enumerate(values) if value >= threshold]
 
 
-def _break_tie(positions: NDArray[np.intp], seed: tuple[int, str]) -> tuple[int, int]:
+def _break_tie(positions: list[int], seed: tuple[int, str]) -> tuple[int, int]:
     """One of the tied positions, uniformly by a draw from the seed; and how many there were.
 
     A keyed hash, not a generator: 1 microsecond instead of 20, and the modulo's bias is below 1e-16.
     """
     count = len(positions)
     if count == 1:
-        return int(positions[0]), 1
+        return positions[0], 1
     digest = blake2b(f"{seed[0]}:{seed[1]}".encode(), digest_size=8).digest()
-    return int(positions[int.from_bytes(digest) % count]), count
+    return positions[int.from_bytes(digest) % count], count

@@ -12,6 +12,7 @@ from service.core.factor import Factor
 from service.core.losses import Array
 
 _BUFFER = 16
+_MINUS_ONE = np.array([-1.0])
 
 
 class Ridge:
@@ -42,9 +43,8 @@ class Ridge:
                 "theta": (dimension,),
                 "gram": (dimension, dimension),
                 "moment": (dimension,),
-                # Transposed, so that LAPACK's column order needs no copy.
-                "triangle": (dimension + 1, dimension + 1),
-                "waiting": (dimension + 1, _BUFFER),
+                # R^T, then the rows waiting to join it, as columns.
+                "triangle": (dimension + 1, dimension + 1 + _BUFFER),
                 "waiting_count": (),
                 "count": (),
                 "d1_squares": (),
@@ -62,17 +62,17 @@ class Ridge:
     @property
     def observations(self) -> int:
         """Observations of all blocks."""
-        return int(self._rows["count"].sum())
+        return int(self._rows.total("count"))
 
     @property
     def d1_squares(self) -> float:
         """Sum of (y - <theta, x>)^2 over all observations, in squared reward units, as of `refresh`."""
-        return float(self._rows["d1_squares"].sum())
+        return self._rows.total("d1_squares")
 
     @property
     def d2_total(self) -> float:
         """Sum of the curvatures: the number of observations."""
-        return float(self._rows["count"].sum())
+        return self._rows.total("count")
 
     def observe(self, block: int, x: Array, y: float) -> None:
         """Learn that features x, (d,), gave reward y. O(d^2).
@@ -86,20 +86,19 @@ class Ridge:
         gram += x[:, None] * x
         rows["moment"][block] += y * x
         rows["count"][block] += 1.0
-        waiting = rows["waiting"][block]
-        position = int(rows["waiting_count"][block])
-        waiting[:-1, position] = x
-        waiting[-1, position] = y
-        rows["waiting_count"][block] = position + 1.0
-        if position + 1 == _BUFFER:
+        waiting = int(rows["waiting_count"][block])
+        column = rows["triangle"][block, :, self.dimension + 1 + waiting]
+        column[:-1] = x
+        column[-1] = y
+        rows["waiting_count"][block] = waiting + 1.0
+        if waiting + 1 == _BUFFER:
             self._absorb(block)
         self._stale.add(block)
         rows["is_stale"][block] = 1.0
 
     def _absorb(self, block: int) -> None:
         """Make the waiting rows part of the triangle."""
-        triangle = self._rows["triangle"][block]
-        waiting = self._rows["waiting"][block]
+        triangle, waiting = np.hsplit(self._rows["triangle"][block], [self.dimension + 1])
         triangle[:] = dtpqrt(0, min(8, len(triangle)), triangle.T, waiting.T)[0].T
         waiting[:] = 0.0
         self._rows["waiting_count"][block] = 0.0
@@ -110,7 +109,7 @@ class Ridge:
         for block in changed:
             self._rows.touch(block)
             matrix = self.gram[block].copy()
-            matrix.flat[:: self.dimension + 1] += self.regularization
+            matrix.ravel()[:: self.dimension + 1] += self.regularization
             theta = Factor(matrix).solve(self._rows["moment"][block])
             self.theta[block] = theta
             self._rows["d1_squares"][block] = self._residual_squares(block, theta)
@@ -119,10 +118,8 @@ class Ridge:
         return changed
 
     def _residual_squares(self, block: int, theta: Array) -> float:
-        contrast = np.append(theta, -1.0)
-        absorbed = contrast @ self._rows["triangle"][block]
-        waiting = contrast @ self._rows["waiting"][block]
-        return float(absorbed.dot(absorbed) + waiting.dot(waiting))
+        residuals = self._rows["triangle"][block].T @ np.concatenate((theta, _MINUS_ONE))
+        return float(residuals.dot(residuals))
 
     def add_block(self) -> None:
         """Append a block without observations; theta is 0 there. The next `refresh` reports it."""

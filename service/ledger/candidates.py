@@ -1,6 +1,6 @@
 """Which arms a request is about: those it lists or the registered ones, less what it excludes."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -10,8 +10,7 @@ from service.ledger.errors import InvalidCommandError
 from service.ledger.state import CampaignState
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Candidate:
+class Candidate(NamedTuple):
     """An arm that may be recommended. features: of the arm, or the request's context. position: if registered."""
 
     arm_id: str
@@ -25,15 +24,17 @@ def find_candidates(state: CampaignState, request: Select) -> tuple[list[Candida
     Raises InvalidCommandError where the request does not fit the campaign, or leaves no arm.
     """
     known = _shared(state, request) if state.shared else _with_context(state, request)
-    inactive = {arm.arm_id: arm.status for arm in state.arms if arm.status != "active"}
-    _check_names(request, known, state, inactive)
-    candidates = [
-        candidate
-        for arm_id, candidate in known.items()
-        if arm_id not in inactive
-        and arm_id not in request.exclude
-        and (request.eligible is None or arm_id in request.eligible)
-    ]
+    if state.inactive or request.exclude or request.eligible is not None:
+        _check_names(request, known, state)
+        candidates = [
+            candidate
+            for arm_id, candidate in known.items()
+            if arm_id not in state.inactive
+            and arm_id not in request.exclude
+            and (request.eligible is None or arm_id in request.eligible)
+        ]
+    else:
+        candidates = list(known.values())
     if not candidates:
         raise InvalidCommandError("no arm is left to choose from", field="arms")
     chosen = None
@@ -101,10 +102,10 @@ def _with_context(state: CampaignState, request: Select) -> dict[str, Candidate]
     return {arm.arm_id: Candidate(arm.arm_id, context, arm.position) for arm in state.arms}
 
 
-def _check_names(request: Select, known: dict[str, Candidate], state: CampaignState, inactive: dict[str, str]) -> None:
+def _check_names(request: Select, known: dict[str, Candidate], state: CampaignState) -> None:
     for arm_id in sorted(request.eligible or ()):
-        if arm_id in inactive:
-            raise InvalidCommandError(f"names an arm that is {inactive[arm_id]}", field="eligible")
+        if arm_id in state.inactive:
+            raise InvalidCommandError(f"names an arm that is {state.inactive[arm_id]}", field="eligible")
         if arm_id not in known:
             raise InvalidCommandError("names an arm that is not in this request", field="eligible")
     for arm_id in sorted(request.exclude):

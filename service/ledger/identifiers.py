@@ -3,7 +3,6 @@
 import secrets
 import time
 from collections.abc import Callable
-from uuid import UUID
 
 Clock = Callable[[], int]
 """Microseconds since 1970, UTC."""
@@ -31,4 +30,5 @@ class DecisionIds:
         self._last = max(self._last + 1, (self._clock() << 12) // 1_000)
         milliseconds, fraction = self._last >> 12, self._last & 0xFFF
         value = milliseconds << 80 | 0x7 << 76 | fraction << 64 | 0b10 << 62 | self._random_bits(62)
-        return str(UUID(int=value))
+        text = f"{value:032x}"
+        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from threading import Condition
-from typing import Any
+from typing import Any, NamedTuple
 
 from service.ledger.commands import Administration, Command, Describe, Expire, Observe, Reward, Select
 from service.ledger.errors import OverloadedError
@@ -29,8 +29,7 @@ class Ticket:
         return self.remaining == 0
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Entry:
+class Entry(NamedTuple):
     """One command in the queue."""
 
     command: Command | Administration

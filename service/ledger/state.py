@@ -117,6 +117,7 @@ class CampaignState:
             for row in rows
         ]
         self.by_id = {arm.arm_id: arm for arm in self.arms}
+        self.inactive = {arm.arm_id: arm.status for arm in self.arms if arm.status != "active"}
         self.plays = [row.plays for row in rows]
 
     def fold(self, row: FoldRow) -> None:

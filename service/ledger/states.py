@@ -13,6 +13,7 @@ class States:
         self._bytes = 0
         self._states: OrderedDict[int, tuple[CampaignState, int]] = OrderedDict()
         self._keys: dict[str, int] = {}
+        self._unmeasured: set[int] = set()
 
     def get(self, key: int) -> CampaignState | None:
         """The state of a campaign, now the most recently used."""
@@ -23,12 +24,24 @@ class States:
         return entry[0]
 
     def put(self, state: CampaignState) -> None:
-        """Hold a state, and measure it again if it is held."""
-        size = state.nbytes
-        _, before = self._states.pop(state.key, (None, 0))
-        self._states[state.key] = (state, size)
-        self._bytes += size - before
-        self._keys[state.campaign_id] = state.key
+        """Hold a state, now the most recently used. It is measured in `measure`."""
+        key = state.key
+        _, size = self._states.get(key, (None, 0))
+        self._states[key] = (state, size)
+        self._states.move_to_end(key)
+        self._unmeasured.add(key)
+        self._keys[state.campaign_id] = key
+
+    def measure(self) -> None:
+        """Take the size of the states put since the last time: once a second, not once a batch."""
+        for key in self._unmeasured:
+            entry = self._states.get(key)
+            if entry is not None:
+                state, before = entry
+                size = state.nbytes
+                self._states[key] = (state, size)
+                self._bytes += size - before
+        self._unmeasured.clear()
 
     def drop(self, key: int) -> None:
         """Forget a state; the next use loads it again."""
@@ -39,6 +52,7 @@ class States:
 
     def evict(self) -> int:
         """Forget the longest unused states until the bound holds; how many. One always stays."""
+        self.measure()
         evicted = 0
         while self._bytes > self._bytes_max and len(self._states) > 1:
             self.drop(next(iter(self._states)))

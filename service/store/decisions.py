@@ -3,8 +3,9 @@
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
-from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
+from sqlalchemy import Connection, bindparam, delete, func, select, update
 
+from service.store.insertion import Insertion
 from service.store.lookup import Lookup
 from service.store.tables import decisions
 
@@ -32,7 +33,7 @@ class DecisionRow(NamedTuple):
 
 _COLUMNS = [decisions.c[name] for name in DecisionRow._fields]
 _BY_ID = Lookup(select(*_COLUMNS), decisions.c.decision_id)
-_INSERT = insert(decisions)
+_INSERTION = Insertion(decisions, DecisionRow._fields)
 _CLEAR_DUE = update(decisions).where(decisions.c.decision_id == bindparam("id_")).values(due_at=None)
 _DELETE = delete(decisions).where(decisions.c.decision_id == bindparam("id_"))
 _DUE = (
@@ -50,9 +51,7 @@ def find_decisions(connection: Connection, ids: Collection[str]) -> dict[str, De
 
 def insert_decisions(connection: Connection, rows: Iterable[DecisionRow]) -> None:
     """Insert, in the order of their ids: two workers that insert the same ids then cannot deadlock."""
-    values = [row._asdict() for row in sorted(rows)]
-    if values:
-        connection.execute(_INSERT, values)
+    _INSERTION.execute(connection, sorted(rows))
 
 
 def clear_due(connection: Connection, ids: Iterable[str]) -> None:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, bindparam, delete, func, insert, literal_column, select, update
 
+from service.store.insertion import Insertion
 from service.store.lookup import Lookup
 from service.store.tables import OBSERVATION, observations, snapshots
 
@@ -53,7 +54,7 @@ _BY_DECISION = Lookup(select(*_COLUMNS).where(_IS_OBSERVATION), observations.c.d
 _BY_OBSERVATION_ID = Lookup(
     select(*_COLUMNS).where(observations.c.key == bindparam("key")), observations.c.observation_id
 )
-_INSERT = insert(observations)
+_INSERTION = Insertion(observations, LogRow._fields)
 _DELETE_BY_DECISION = delete(observations).where(_IS_OBSERVATION, observations.c.decision_id == bindparam("id_"))
 _PAGE = (
     select(*(observations.c[name] for name in FoldRow._fields))
@@ -82,9 +83,7 @@ def find_warm_starts(connection: Connection, key: int, observation_ids: Collecti
 
 def append(connection: Connection, rows: Iterable[LogRow]) -> None:
     """Append to the logs, in key and sequence order."""
-    values = [row._asdict() for row in sorted(rows, key=lambda row: (row.key, row.sequence))]
-    if values:
-        connection.execute(_INSERT, values)
+    _INSERTION.execute(connection, sorted(rows, key=lambda row: (row.key, row.sequence)))
 
 
 def read_page(connection: Connection, key: int, after: int, until: int) -> list[FoldRow]:
