@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+from scipy.linalg.blas import dnrm2
 
 from service.core.factor import EIGENVALUE_MIN, Factor
 from service.core.losses import Array
@@ -13,7 +14,7 @@ _SECULAR_TOLERANCE = 1e-14
 
 def project(theta: Array, bound: float) -> Array:
     """Return the point of the ball of radius `bound` nearest to theta, (d,); theta itself if inside."""
-    norm = float(np.linalg.norm(theta))
+    norm = dnrm2(theta)
     return theta if norm <= bound else theta * (bound / norm)
 
 
@@ -43,7 +44,7 @@ class QuadraticModel:
         self, curvature: Array, alpha: float, bound: float | None, eigenvalue_min: float = EIGENVALUE_MIN
     ) -> None:
         self._matrix = curvature.copy()
-        self._matrix.flat[:: len(curvature) + 1] += alpha
+        self._matrix.ravel()[:: len(curvature) + 1] += alpha
         self._bound = bound
         self._factor = Factor(self._matrix, eigenvalue_min)
 
@@ -53,7 +54,7 @@ class QuadraticModel:
         gradient: (d,), the quadratic's at theta. multiplier: where to begin the search for mu.
         """
         inside = self._factor.solve(-gradient)
-        if self._bound is None or not float(np.linalg.norm(theta + inside)) > self._bound:
+        if self._bound is None or not dnrm2(theta + inside) > self._bound:
             return inside, 0.0
         return self._boundary(theta, gradient, self._bound, multiplier)
 
@@ -66,16 +67,17 @@ class QuadraticModel:
         """
         matrix = self._matrix
         low = 0.0
-        high = float(np.linalg.norm(matrix @ theta - gradient)) / bound
+        high = dnrm2(matrix.dot(theta) - gradient) / bound
         mu = min(multiplier, high)
         landed = theta
         shifted = matrix.copy()
+        shifted_diagonal = shifted.ravel()[:: len(matrix) + 1]
         diagonal = matrix.diagonal()
         for _ in range(_SECULAR_MAX):
-            shifted.flat[:: len(matrix) + 1] = diagonal + mu
+            np.add(diagonal, mu, out=shifted_diagonal)
             factor = Factor(shifted)
             landed = theta + factor.solve(-(gradient + mu * theta))
-            norm = float(np.linalg.norm(landed))
+            norm = dnrm2(landed)
             if abs(norm - bound) <= _SECULAR_TOLERANCE * bound:
                 break
             if norm > bound:

@@ -45,7 +45,7 @@ class Factor:
 
 
 def _pivots_hold(pivots: Array, diagonal: Array) -> bool:
-    return bool((pivots * pivots > _PIVOT_MIN * diagonal).all())
+    return bool(np.logical_and.reduce(pivots * pivots > _PIVOT_MIN * diagonal))
 
 
 def _inverse_root(matrix: Array, eigenvalue_min: float) -> tuple[Array, Array]:
