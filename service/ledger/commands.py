@@ -80,7 +80,7 @@ class ScoredArm:
     index: float
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True)
 class Decision:
     """The answer to Select. observations: the sequence of the state used."""
 
@@ -103,7 +103,7 @@ class Decision:
         return self.arm_id != self.greedy_arm_id
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True)
 class Reward:
     """Learn a decision's reward. arm_id: another arm that was used in the end (disjoint, multi-armed)."""
 
