@@ -139,6 +139,9 @@ class ArmModelReply(BaseModel):
     status: str
     theta: list[float] | None
     radius: float | None
+    inside_ball: bool | None = Field(
+        description="Disjoint and multi-armed: whether this arm's theta lies inside its ball; null without one."
+    )
 
 
 class ModelReply(BaseModel):
@@ -156,6 +159,15 @@ class ModelReply(BaseModel):
     radius: float | None
     guaranteed: bool
     guarantee_note: str
+    inside_ball: bool | None = Field(
+        description="Whether every theta has a norm below parameter_bound, so that the ball does not bind; null "
+        "where the campaign has no parameter_bound."
+    )
+    regret_bound: float | None = Field(
+        description="What the regret of the observations so far stays below, in reward units, with the probability "
+        "and under the conditions of guarantee_note, if the index decided each round on the rewards of all rounds "
+        "before. null where nothing is guaranteed, exploration is below 1, or there is no arm yet."
+    )
     convergence: dict[str, int | bool | None]
     features_above_bound: int
     warnings: list[str]
