@@ -8,7 +8,7 @@ import orjson
 from fastapi import Response
 from pydantic import BaseModel, Field
 
-from service.campaigns import Algorithm, CampaignConfiguration, Model, RewardRules, Risk
+from service.campaigns import Algorithm, CampaignConfiguration, Model, RewardRules, Risk, cautions
 from service.core.policy import Reason
 from service.ledger.administration import CampaignRecord
 from service.ledger.commands import Decision, ModelReport, ObserveReceipt, RewardReceipt
@@ -123,6 +123,9 @@ class CampaignReply(BaseModel):
     status: Literal["active", "paused", "archived"]
     observations: int
     created_at: datetime
+    warnings: list[str] = Field(
+        description="What is allowed and may still hurt, such as a regularization too small for the features' scale."
+    )
 
 
 class CampaignListReply(BaseModel):
@@ -233,6 +236,7 @@ def render_campaign(record: CampaignRecord) -> dict[str, Any]:
         "status": record.row.status,
         "observations": record.row.head,
         "created_at": render_instant(record.row.created_at),
+        "warnings": cautions(configuration),
     }
 
 
