@@ -80,9 +80,15 @@ def cases(bonuses: Sequence[Bonus]) -> tuple[Case, ...]:
             Case(f"OGD 1/n, {bonus}", descent, bonus, harmonic, 1.0),
             Case(f"OGD 0.1/n, {bonus}", descent, bonus, harmonic),
         ]
-    tight = Bonus.LOCAL_TIGHT
-    named = (("exact", exact), ("one pass", onepass), ("OGD theory", descent))
-    return (*found, *(Case(f"{name}, data-driven", algorithm, tight, newcomer=True) for name, algorithm in named))
+    tight, theory = Bonus.LOCAL_TIGHT, StepSchedule.THEORY
+    found += [
+        Case("exact, data-driven", exact, tight, newcomer=True),
+        Case("one pass, data-driven", onepass, tight, newcomer=True),
+        Case("OGD theory, data-driven", descent, tight, theory, newcomer=True),
+        Case("OGD 1/n, data-driven", descent, tight, harmonic, 1.0, newcomer=True),
+        Case("OGD 0.1/n, data-driven", descent, tight, harmonic, newcomer=True),
+    ]
+    return tuple(found)
 
 
 @dataclass(frozen=True)

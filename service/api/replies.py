@@ -8,7 +8,7 @@ import orjson
 from fastapi import Response
 from pydantic import BaseModel, Field
 
-from service.campaigns import Algorithm, CampaignConfiguration, Model, RewardRules, Risk
+from service.campaigns import Algorithm, CampaignConfiguration, Model, RewardRules, Risk, cautions
 from service.core.policy import Reason
 from service.ledger.administration import CampaignRecord
 from service.ledger.commands import Decision, ModelReport, ObserveReceipt, RewardReceipt
@@ -123,6 +123,9 @@ class CampaignReply(BaseModel):
     status: Literal["active", "paused", "archived"]
     observations: int
     created_at: datetime
+    warnings: list[str] = Field(
+        description="What is allowed and may still hurt, such as a regularization too small for the features' scale."
+    )
 
 
 class CampaignListReply(BaseModel):
@@ -139,6 +142,9 @@ class ArmModelReply(BaseModel):
     status: str
     theta: list[float] | None
     radius: float | None
+    inside_ball: bool | None = Field(
+        description="Disjoint and multi-armed: whether this arm's theta lies inside its ball; null without one."
+    )
 
 
 class ModelReply(BaseModel):
@@ -156,6 +162,15 @@ class ModelReply(BaseModel):
     radius: float | None
     guaranteed: bool
     guarantee_note: str
+    inside_ball: bool | None = Field(
+        description="Whether every theta has a norm below parameter_bound, so that the ball does not bind; null "
+        "where the campaign has no parameter_bound."
+    )
+    regret_bound: float | None = Field(
+        description="What the regret of the observations so far stays below, in reward units, with the probability "
+        "and under the conditions of guarantee_note, if the index decided each round on the rewards of all rounds "
+        "before. null where nothing is guaranteed, exploration is below 1, or there is no arm yet."
+    )
     convergence: dict[str, int | bool | None]
     features_above_bound: int
     warnings: list[str]
@@ -226,6 +241,7 @@ def render_campaign(record: CampaignRecord) -> dict[str, Any]:
         "status": record.row.status,
         "observations": record.row.head,
         "created_at": render_instant(record.row.created_at),
+        "warnings": cautions(configuration),
     }
 
 

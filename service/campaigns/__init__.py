@@ -1,5 +1,6 @@
 """What a campaign is: its configuration, as requested and as resolved, and the policy that it describes."""
 
+from service.campaigns.cautions import cautions
 from service.campaigns.configuration import (
     Algorithm,
     AlgorithmChange,
@@ -27,6 +28,7 @@ __all__ = [
     "Risk",
     "Schema",
     "build_policy",
+    "cautions",
     "index_settings",
     "loss_of",
     "resolve",

@@ -25,7 +25,7 @@ def build_policy(creation: CampaignConfiguration, current: CampaignConfiguration
     first alone, so that a replay of the log gives the same state whatever was patched since; the index on the
     second. arms: how many are registered now.
     """
-    feature_map = _feature_map(creation)
+    feature_map = feature_map_of(creation)
     loss = loss_of(creation)
     shared = creation.model.type == "shared"
     return Policy(
@@ -65,7 +65,8 @@ def index_settings(configuration: CampaignConfiguration) -> ConfidenceSettings:
     )
 
 
-def _feature_map(configuration: CampaignConfiguration) -> FeatureMap:
+def feature_map_of(configuration: CampaignConfiguration) -> FeatureMap:
+    """What is done to features at the door."""
     model = configuration.model
     if isinstance(model, MultiArmedModel):
         return FeatureMap(np.zeros(0), np.ones(0), intercept=True)

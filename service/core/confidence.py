@@ -127,7 +127,7 @@ class Confidence:
         the two unions add up to at most 2 delta.
         """
         if blocks == self._blocks_at_creation:
-            return np.full(blocks, self.settings.delta / blocks)
+            return np.full(blocks, self.settings.delta / max(blocks, 1))
         k = np.arange(1, blocks + 1)
         return np.asarray(6 * self.settings.delta / (pi * k) ** 2)
 

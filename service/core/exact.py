@@ -8,6 +8,7 @@ from service.core.blocks import BlockRows, Histories, check_observation, is_gram
 from service.core.incremental import Window
 from service.core.losses import Array, EntropicLoss, Loss
 from service.core.solver import Solution, minimise, weighted_gram
+from service.core.wide import is_doubtful, refine_piecewise
 
 _COUNTERS = ("observations", "fits", "uncertified", "bound_active", "full_fits", "corrections")
 
@@ -24,6 +25,8 @@ class ExactMinimizer:
     full solver takes over, and a new reference is made, for a block's first fit, where that refit fails or has no
     certificate of its own, and after every 2 sqrt(n) observations: then it starts at the refit's theta and so
     checks it on all observations. `full_fits` counts its solves, `corrections` the checked thetas it did not certify.
+    Inside the ball, where rounding may show in a certified theta (`is_doubtful`: rewards that cancel), theta is refined
+    from all observations in wider arithmetic, at the cost of a Newton step. The entropic loss has no such refinement.
 
     Public arrays, valid after `refresh` and until `add_block` or `restore`; not to be written to:
     theta (B, d); gram (B, d, d), sum of x x^T; weighted_gram (B, d, d), sum of d2 x x^T at theta, both exactly
@@ -167,6 +170,25 @@ class ExactMinimizer:
         rows["is_uncertified"][block] = 0.0
         rows["fitted"][block] = self._histories.length(block)
         self.bound_active += fit.multiplier > 0.0
+        if fit.multiplier == 0.0:
+            self._refine(block, fit.d1_squares)
+
+    def _refine(self, block: int, slope_squares: float) -> None:
+        """Repair what rounding has done to a certified theta inside the ball, where it may be seen."""
+        loss, theta = self.loss, self.theta[block]
+        trace, count = float(self.gram[block].trace()), self._histories.length(block)
+        gram, alpha = self.weighted_gram[block], self.regularization
+        if isinstance(loss, EntropicLoss) or not is_doubtful(
+            gram, alpha, theta, slope_squares=slope_squares, feature_squares=trace, count=count
+        ):
+            return
+        features, rewards = self._histories.features(block), self._histories.rewards(block)
+        refined = refine_piecewise(loss, features, rewards, alpha, theta)
+        if refined is None or (self.bound is not None and float(np.linalg.norm(refined)) > self.bound):
+            return
+        theta[:] = refined
+        sums = sums_at(loss, features, rewards, theta)
+        self.weighted_gram[block], self._rows["d1_squares"][block], self._rows["d2_total"][block] = sums
 
     def _keep(self, block: int, features: Array, rewards: Array) -> None:
         """Stay at theta after a solve without a certificate; the sums count the new observations."""

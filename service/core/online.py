@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from service.core.ball import project
 from service.core.blocks import MAGNITUDE_MAX, BlockRows, StateArrays, check_observation, is_gram
-from service.core.losses import Array, Loss
+from service.core.losses import Array, EntropicLoss, Loss
 from service.core.start import Start
 
 Schedule: TypeAlias = Literal["harmonic", "theory"]
@@ -36,8 +36,11 @@ class OnlineGradient:
     in the log.
 
     Safeguards, ours: where an episode's features exceed the bound, sum ||x||^2 > h L^2 in a block, its step is
-    at most 1 / (M sum ||x||^2 + alpha), which cannot diverge. A step that is not finite is left out and counted
-    in `skipped_steps`; likewise an observation whose d1 or d2 overflows adds nothing to the running sums.
+    at most 1 / (M sum ||x||^2 + alpha), which cannot diverge. Under the entropic loss, whose curvature has no bound
+    of a useful size, a step is at most 1 / (sum d2 ||x||^2 + alpha), d2 at theta_{n-1}: the inverse of the curvature
+    that the episode has there, so that no step moves a prediction by much more than 1/|gamma|. A step that is not
+    finite is left out and counted in `skipped_steps`; likewise an observation whose d1 or d2 overflows adds nothing
+    to the running sums.
 
     Public arrays, valid after `refresh` and until `add_block`, `restore` or `load`; not to be written to:
     theta (B, d); gram (B, d, d), sum of x x^T; weighted_gram (B, d, d), sum of d2 x x^T, at theta during the
@@ -68,6 +71,7 @@ class OnlineGradient:
         if schedule not in ("harmonic", "theory"):
             raise ValueError(f"the schedule must be harmonic or theory, not {schedule}")
         self.loss = loss
+        self._is_steep = isinstance(loss, EntropicLoss)
         self.dimension = dimension
         self.regularization = regularization
         self.bound = bound
@@ -82,7 +86,16 @@ class OnlineGradient:
         self._matrices = BlockRows(blocks, dict.fromkeys(("gram", "weighted_gram"), (dimension, dimension)))
         vectors: dict[str, tuple[int, ...]] = dict.fromkeys(("theta", "iterate", "gradient"), (dimension,))
         scalars: dict[str, tuple[int, ...]] = dict.fromkeys(
-            ("feature_squares", "d1_squares", "d2_total", "first_episode", "is_known", "has_overflowed", "is_changed"),
+            (
+                "feature_squares",
+                "steepness",
+                "d1_squares",
+                "d2_total",
+                "first_episode",
+                "is_known",
+                "has_overflowed",
+                "is_changed",
+            ),
             (),
         )
         self._vectors = BlockRows(blocks, vectors | scalars)
@@ -96,6 +109,7 @@ class OnlineGradient:
         self._iterate = self._vectors["iterate"]
         self._gradient = self._vectors["gradient"]
         self._feature_squares = self._vectors["feature_squares"]
+        self._steepness = self._vectors["steepness"]
         self._d1_squares = self._vectors["d1_squares"]
         self._d2_total = self._vectors["d2_total"]
         self._has_overflowed = self._vectors["has_overflowed"]
@@ -147,13 +161,16 @@ class OnlineGradient:
             weighted_gram += curvature * outer
             self._d1_squares[block] += slope * slope
             self._d2_total[block] += curvature
-        slope = loss.d1(y, float(self._iterate[block].dot(x)))
+        prediction, square = float(self._iterate[block].dot(x)), x.dot(x)
+        slope = loss.d1(y, prediction)
         if abs(slope) <= MAGNITUDE_MAX:
             gradient = self._gradient[block]
             gradient += slope * x
+            if self._is_steep:
+                self._steepness[block] += loss.d2(y, prediction) * square
         else:
             self._has_overflowed[block] = 1.0
-        self._feature_squares[block] += x.dot(x)
+        self._feature_squares[block] += square
         if (self.observations - self._start.size) % self.episode_length == 0:
             self._step()
 
@@ -166,6 +183,8 @@ class OnlineGradient:
         iterate, gradient = self._iterate, self._gradient
         with np.errstate(over="ignore", invalid="ignore"):
             steps = self._step_sizes(ages, self._feature_squares)
+            if self._is_steep:
+                steps = np.minimum(steps, 1.0 / (self._steepness + self.regularization))
             moved = iterate - steps[:, None] * (gradient + self.regularization * iterate)
             finite = np.isfinite(np.einsum("bi,bi->b", moved, moved)) & (self._has_overflowed == 0.0)
         self.skipped_steps += int(len(finite) - finite.sum())
@@ -175,7 +194,7 @@ class OnlineGradient:
             iterate *= (self.bound / np.maximum(norms, self.bound))[:, None]
         # At age 1 this replaces theta_0, which is not one of the iterates.
         self.theta += (iterate - self.theta) / ages[:, None]
-        for sums in (gradient, self._feature_squares, self._has_overflowed):
+        for sums in (gradient, self._feature_squares, self._steepness, self._has_overflowed):
             sums[:] = 0.0
         self._is_changed[:] = 1.0
 

@@ -5,11 +5,12 @@ from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dtpqrt
+from scipy.linalg.lapack import dgeqrf, dtpqrt, dtrtrs
 
 from service.core.blocks import BlockRows, StateArrays, check_observation, is_gram
 from service.core.factor import Factor
 from service.core.losses import Array
+from service.core.wide import Wide, is_doubtful, refine, wide_gram
 
 _BUFFER = 16
 _MINUS_ONE = np.array([-1.0])
@@ -26,6 +27,11 @@ class Ridge:
     and the sum is ||R (theta, -1)||^2: never negative, accurate to the precision of the rewards themselves, and
     exactly scaled by c^2 where rewards are scaled by a power of two c. Rows join R sixteen at a time, which
     costs a fifth of one at a time; those waiting are summed directly.
+
+    Two kinds of sums need more than the Gram matrix, and only they pay for it. Where its Cholesky factor has lost its
+    digits, theta is solved from R: its equation then holds to rounding, whatever the conditioning. Where rewards
+    cancel so far that the rounding of the sums would show in theta (`is_doubtful`), it is refined from the sums
+    sum z z^T of z = (x, y) that are kept with more digits; these, too, are joined sixteen rows at a time.
 
     Public arrays, valid after `refresh` and until `add_block`, `restore` or `load`; not to be written to:
     theta (B, d); gram and weighted_gram (one array, the curvature being 1), (B, d, d), exactly symmetric.
@@ -45,6 +51,8 @@ class Ridge:
                 "moment": (dimension,),
                 # R^T, then the rows waiting to join it, as columns.
                 "triangle": (dimension + 1, dimension + 1 + _BUFFER),
+                "wide_high": (dimension + 1, dimension + 1),
+                "wide_low": (dimension + 1, dimension + 1),
                 "waiting_count": (),
                 "count": (),
                 "d1_squares": (),
@@ -97,8 +105,10 @@ class Ridge:
         rows["is_stale"][block] = 1.0
 
     def _absorb(self, block: int) -> None:
-        """Make the waiting rows part of the triangle."""
-        triangle, waiting = np.hsplit(self._rows["triangle"][block], [self.dimension + 1])
+        """Make the waiting rows part of the triangle and the wide sums."""
+        rows = self._rows
+        rows["wide_high"][block], rows["wide_low"][block] = self._wide_sums(block)
+        triangle, waiting = np.hsplit(rows["triangle"][block], [self.dimension + 1])
         triangle[:] = dtpqrt(0, min(8, len(triangle)), triangle.T, waiting.T)[0].T
         waiting[:] = 0.0
         self._rows["waiting_count"][block] = 0.0
@@ -108,14 +118,47 @@ class Ridge:
         changed = sorted(self._stale)
         for block in changed:
             self._rows.touch(block)
-            matrix = self.gram[block].copy()
-            matrix.ravel()[:: self.dimension + 1] += self.regularization
-            theta = Factor(matrix).solve(self._rows["moment"][block])
+            theta, squares = self._solve(block)
             self.theta[block] = theta
-            self._rows["d1_squares"][block] = self._residual_squares(block, theta)
+            self._rows["d1_squares"][block] = squares
             self._rows["is_stale"][block] = 0.0
         self._stale.clear()
         return changed
+
+    def _solve(self, block: int) -> tuple[Array, float]:
+        """Return theta, (d,), and the sum of squared residuals there."""
+        gram, alpha = self.gram[block], self.regularization
+        matrix = gram.copy()
+        matrix.ravel()[:: self.dimension + 1] += alpha
+        factor = Factor(matrix)
+        theta = None if factor.exact else self._least_squares(block)
+        if theta is None:
+            theta = factor.solve(self._rows["moment"][block])
+        squares = self._residual_squares(block, theta)
+        trace, count = float(gram.trace()), int(self._rows["count"][block])
+        if is_doubtful(gram, alpha, theta, slope_squares=squares, feature_squares=trace, count=count):
+            theta = refine(self._wide_sums(block), alpha, theta)
+            squares = self._residual_squares(block, theta)
+        return theta, squares
+
+    def _least_squares(self, block: int) -> Array | None:
+        """Return argmin ||R (theta, -1)||^2 + alpha ||theta||^2, (d,), by a QR decomposition: backward stable.
+
+        None where even that has a zero on its diagonal, or theta is too large for float64.
+        """
+        dimension, rows = self.dimension, self._rows
+        penalty = np.eye(dimension, dimension + 1) * math.sqrt(self.regularization)
+        # Largest rows first: Householder's method then also serves rows of very different sizes.
+        stacked = np.vstack([rows["triangle"][block].T, penalty])
+        stacked = stacked[np.argsort(-np.abs(stacked).max(axis=1), kind="stable")]
+        triangle = dgeqrf(stacked)[0]
+        theta, failed = dtrtrs(triangle[:dimension, :dimension], triangle[:dimension, dimension])
+        return None if failed or not np.isfinite(theta).all() else theta
+
+    def _wide_sums(self, block: int) -> Wide:
+        rows = self._rows
+        waiting = rows["triangle"][block, :, self.dimension + 1 :]
+        return wide_gram(waiting.T, (rows["wide_high"][block], rows["wide_low"][block]))
 
     def _residual_squares(self, block: int, theta: Array) -> float:
         residuals = self._rows["triangle"][block].T @ np.concatenate((theta, _MINUS_ONE))

@@ -197,6 +197,8 @@ class ArmModel:
     theta: list[float] | None
     """Parameters of a disjoint model's arm."""
     radius: float | None
+    inside_ball: bool | None
+    """Whether a disjoint model's theta lies inside the ball of radius parameter_bound; None without a bound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +217,8 @@ class ModelReport:
     radius: float | None
     guaranteed: bool
     guarantee_note: str
+    inside_ball: bool | None
+    regret_bound: float | None
     convergence: dict[str, int | bool | None]
     features_above_bound: int
     warnings: list[str] = field(default_factory=list)

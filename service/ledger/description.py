@@ -2,8 +2,12 @@
 
 from hashlib import blake2b
 
+import numpy as np
+from numpy.typing import NDArray
+
 from service.core.estimators import ExactMinimizer, OnePass, OnlineGradient
 from service.core.losses import EntropicLoss
+from service.core.theory import Constants, curvature_over_ball, regret_bound
 from service.ledger.commands import ArmModel, ModelReport
 from service.ledger.state import CampaignState
 
@@ -20,6 +24,7 @@ def describe(state: CampaignState) -> ModelReport:
     estimator, confidence = policy.estimator, policy.confidence
     radii = confidence.radii
     reason = why_not_guaranteed(state)
+    inside = _inside_ball(state)
     dumped = policy.dump()
     return ModelReport(
         campaign_id=state.campaign_id,
@@ -33,6 +38,7 @@ def describe(state: CampaignState) -> ModelReport:
                 status=arm.status,
                 theta=None if state.shared else estimator.theta[arm.position].tolist(),
                 radius=None if state.shared else float(radii[arm.position]),
+                inside_ball=None if state.shared or inside is None else bool(inside[arm.position]),
             )
             for arm in state.arms
         ],
@@ -42,6 +48,8 @@ def describe(state: CampaignState) -> ModelReport:
         radius=float(radii[0]) if state.shared else None,
         guaranteed=reason is None,
         guarantee_note=CONDITIONAL if reason is None else reason,
+        inside_ball=None if inside is None else bool(inside.all()),
+        regret_bound=_regret_bound(state) if reason is None else None,
         convergence=_convergence(state),
         features_above_bound=policy.features_above_bound,
         warnings=_warnings(state),
@@ -86,6 +94,54 @@ def _why_conditioning_is_not_guaranteed(state: CampaignState) -> str | None:
             "The entropic curvature bounds hold for predictions within the reward bounds only; the ball exceeds them."
         )
     return None
+
+
+def _inside_ball(state: CampaignState) -> NDArray[np.bool_] | None:
+    """(B,) whether each block's theta has a norm below parameter_bound; None without one.
+
+    Where the ball binds, the norm is the bound to 1e-12 (`fitted_multiplier`).
+    """
+    bound = state.configuration.algorithm.parameter_bound
+    if bound is None:
+        return None
+    norms = np.linalg.norm(state.policy.estimator.theta, axis=1)
+    return np.asarray(norms < (1.0 - 1e-12) * bound)
+
+
+def _regret_bound(state: CampaignState) -> float | None:
+    """Theorem 1's bound for the observations so far, of a campaign that is guaranteed; None before the first arm."""
+    policy, algorithm = state.policy, state.configuration.algorithm
+    confidence, loss = policy.confidence, policy.loss
+    settings = confidence.settings
+    curvature_min, curvature_max = loss.curvature_min, loss.curvature_max
+    if settings.conditioning == "self-concordant":
+        # This conditioning holds beyond the reward bounds, where the loss's own m does not.
+        curvature_min = curvature_over_ball(loss, settings.feature_bound * confidence.parameter_bound)[0]
+    blocks, dimension = policy.estimator.theta.shape
+    if not blocks:
+        return None
+    constants = Constants(
+        dimension=dimension,
+        blocks=blocks,
+        curvature_min=curvature_min,
+        curvature_max=curvature_max,
+        conditioning=confidence.conditioning,
+        regularization=settings.regularization,
+        delta=settings.delta,
+        noise_scale=confidence.noise_scale,
+        parameter_bound=confidence.parameter_bound,
+        feature_bound=settings.feature_bound,
+        radius=settings.radius,
+        arms_came_later=not state.shared and blocks != len(state.creation.arms),
+    )
+    observations = policy.estimator.observations
+    return regret_bound(
+        constants,
+        observations,
+        "local-tight" if settings.linear else settings.bonus,
+        exploration=policy.exploration,
+        warmup_rounds=min(algorithm.warmup * len(state.arms), observations),
+    )
 
 
 def _convergence(state: CampaignState) -> dict[str, int | bool | None]:

@@ -54,7 +54,18 @@ def test_created_with_the_contracts_defaults(api: httpx.Client) -> None:
     assert (body["description"], body["arms"], body["seed"], body["status"]) == ("", [], 0, "active")
     assert (body["risk"], body["model"], body["observations"]) == ({"measure": "mean"}, {"type": "multi-armed"}, 0)
     assert body["created_at"].endswith("Z")
+    assert body["warnings"] == []
     assert read(api, body["campaign_id"]) == body
+
+
+def test_ridge_too_small_for_the_features_is_said(api: httpx.Client) -> None:
+    """Estimates would lose their digits in a campaign whose features are incomes in cents, and nobody would know."""
+    request = shared(arms=[{"arm_id": "a", "features": [900_000, 0]}, {"arm_id": "b", "features": [0, 1]}])
+    body = ok(api.post("/campaigns", json=request), 201)
+    (warning,) = body["warnings"]
+    assert "algorithm.regularization" in warning
+    assert "9e+05" in warning
+    assert ok(api.post("/campaigns", json=request)) == body == read(api, body["campaign_id"])
 
 
 @pytest.mark.parametrize(("type_", "intercept"), [("shared", False), ("disjoint", True)])

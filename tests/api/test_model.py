@@ -1,9 +1,24 @@
 """GET /campaigns/{campaign_id}/model: what was learned, and what may be claimed about it."""
 
+from math import exp, log, pi, sqrt
+
 import httpx
 import pytest
 
-from tests.api.contract import Json, create, disjoint, model, multi_armed, new_id, ok, problem, reward, select, shared
+from tests.api.contract import (
+    Json,
+    create,
+    disjoint,
+    model,
+    multi_armed,
+    new_id,
+    ok,
+    problem,
+    reward,
+    select,
+    shared,
+    teach,
+)
 
 FIELDS = {
     "campaign_id",
@@ -18,6 +33,8 @@ FIELDS = {
     "radius",
     "guaranteed",
     "guarantee_note",
+    "inside_ball",
+    "regret_bound",
     "convergence",
     "features_above_bound",
     "warnings",
@@ -36,7 +53,9 @@ def test_fields(api: httpx.Client) -> None:
     body = model(api, create(api, shared()))
     assert set(body) == FIELDS
     assert (body["algorithm"], body["observations"], body["head"], body["theta"]) == ("linucb-cr", 0, 0, [0, 0])
-    assert body["arms"] == [{"arm_id": name, "status": "active", "theta": None, "radius": None} for name in "ab"]
+    unknown = {"theta": None, "radius": None, "inside_ball": None}
+    assert body["arms"] == [{"arm_id": name, "status": "active", **unknown} for name in "ab"]
+    assert (body["inside_ball"], body["regret_bound"]) == (None, None)
     assert body["radius"] > 0
     assert (body["conditioning"], body["noise_scale"], body["parameter_bound"]) == (1, 1, 0)
     assert (body["guaranteed"], body["features_above_bound"], body["warnings"]) == (False, 0, [])
@@ -108,6 +127,7 @@ def test_guaranteed(api: httpx.Client, guaranteed: bool, changes: Json) -> None:
         body = model(api, campaign_id)
         assert body["guaranteed"] is guaranteed, body["guarantee_note"]
         assert body["guarantee_note"]
+        assert (body["regret_bound"] is not None) is guaranteed
         reward(api, select(api, campaign_id)["decision_id"], 1)
 
 
@@ -144,6 +164,92 @@ def test_ball_that_binds_is_reported(api: httpx.Client) -> None:
         assert ("parameter_bound" in " ".join(body["warnings"])) is warned
         assert body["convergence"]["certified"]
         assert (body["arms"][0]["theta"][0] <= 0.1 + 1e-9) is warned
+
+
+def test_ball_is_reported_arm_by_arm(api: httpx.Client) -> None:
+    """Nobody would see which arm's parameter_bound is too small."""
+    campaign_id = create(api, multi_armed(algorithm={"warmup": 0, "parameter_bound": 1}))
+    assert model(api, campaign_id)["inside_ball"] is True
+    teach(api, campaign_id, [("a", 0.5), ("b", 9), ("b", 9)])
+    body = model(api, campaign_id)
+    assert body["inside_ball"] is False
+    assert {arm["arm_id"]: arm["inside_ball"] for arm in body["arms"]} == {"a": True, "b": False, "c": True}
+    campaign_id = create(api, shared(algorithm={"warmup": 0, "parameter_bound": 1, "projection": False}))
+    teach(api, campaign_id, [("a", 0.5), ("b", 9)])
+    body = model(api, campaign_id)
+    assert body["inside_ball"] is False
+    assert sum(value**2 for value in body["theta"]) > 1
+
+
+TUNED = {"warmup": 0, "noise_scale": 0.01, "parameter_bound": 1, "regularization": 0.5}
+
+
+def learned(api: httpx.Client, request: Json, count: int = 100) -> Json:
+    """The model after so many observations; the arms take turns."""
+    campaign_id = create(api, request)
+    names = [arm["arm_id"] for arm in request["arms"]]
+    extra = {"features": [0.6, 0.8]} if request["model"]["type"] == "shared" else {}
+    items = [{"arm_id": names[number % len(names)], "reward": 0.5, **extra} for number in range(count)]
+    ok(api.post(f"/campaigns/{campaign_id}/observations", json={"items": items}))
+    return model(api, campaign_id)
+
+
+def theorem_1(rounds: int, dimension: int, m: float, ratio: float, kappa: float, shares: float = 1) -> float:
+    """2 c_T sqrt(T P_T) of the tight local bonus with TUNED, written out; ratio: M/m, shares: delta over delta_k."""
+    ridge = kappa * 0.5
+    radius = 0.01 * sqrt(2 * log(shares / 0.05) + dimension * log(1 + m * ratio * rounds / (dimension * ridge)))
+    potential = 2 * max(1 / m, 1 / ridge) * dimension * log(1 + m * rounds / (dimension * ridge))
+    return 2 * (kappa * radius + sqrt(ridge)) * sqrt(rounds * potential)
+
+
+def test_regret_bound_by_hand(api: httpx.Client) -> None:
+    """The bound shown would not be the theorem's for this campaign's constants."""
+    mean = theorem_1(100, 2, 1, 1, 1)
+    assert mean < 100
+    for algorithm in ({"name": "linucb"}, {"name": "linucb", "bonus": "global"}, {}):
+        body = learned(api, shared(algorithm=TUNED | algorithm))
+        assert body["regret_bound"] == pytest.approx(mean, rel=1e-12)
+    body = learned(api, shared(algorithm=TUNED, risk=EXPECTILE))
+    assert body["regret_bound"] == pytest.approx(theorem_1(100, 2, 0.4, 4, 4), rel=1e-12)
+    body = learned(api, shared(algorithm=TUNED | {"bonus": "local"}, risk=EXPECTILE))
+    assert body["regret_bound"] == pytest.approx(min(200, 2 * theorem_1(100, 2, 0.4, 4, 4)), rel=1e-12)
+    body = learned(api, shared(algorithm=TUNED | {"exploration": 2}))
+    assert body["regret_bound"] == pytest.approx(1.5 * mean, rel=1e-12)
+    assert learned(api, shared(algorithm=TUNED | {"exploration": 0.5}))["regret_bound"] is None
+    assert model(api, create(api, shared(algorithm=TUNED)))["regret_bound"] == 0
+    # a warm-up of 3 plays for each of two arms, at 2 L S each
+    body = learned(api, shared(algorithm=TUNED | {"warmup": 3}))
+    assert body["regret_bound"] == pytest.approx(mean + 12, rel=1e-12)
+
+
+def test_regret_bound_of_a_self_concordant_campaign(api: httpx.Client) -> None:
+    """The curvature within the reward bounds would be taken for that of the whole ball, and the bound be too small."""
+    changes = {"algorithm": TUNED | {"conditioning": "self-concordant"}}
+    changes |= {"risk": {"measure": "entropic", "gamma": -0.1}, "reward": {"minimum": 0, "maximum": 1}}
+    body = learned(api, shared(**changes), 900)
+    # d2 = |gamma| exp(gamma (y - xi)), y - xi in [-1, 2] over the ball, and in [-1, 1] within the reward bounds
+    m = 0.1 * exp(-0.2)
+    expected = theorem_1(900, 2, m, 0.1 * exp(0.1) / m, 1.2)
+    assert expected < 1800
+    assert body["regret_bound"] == pytest.approx(expected, rel=1e-12)
+
+
+def test_regret_bound_counts_blocks(api: httpx.Client) -> None:
+    """A campaign with a parameter an arm would be promised the regret of one with a single parameter."""
+    request = multi_armed(algorithm=TUNED)
+
+    def bound(count: int, shares: float) -> float:
+        radius = 0.01 * sqrt(2 * log(shares / 0.05) + log(1 + 300 / 0.5))
+        potential = 2 * max(1, 1 / 0.5) * count * log(1 + 300 / (count * 0.5))
+        return 2 * (radius + sqrt(0.5)) * sqrt(300 * potential)
+
+    body = learned(api, request, 300)
+    assert body["regret_bound"] == pytest.approx(bound(3, 3), rel=1e-12)
+    ok(api.post(f"/campaigns/{body['campaign_id']}/arms", json={"arm_id": "d"}), 201)
+    expected = bound(4, 16 * pi**2 / 6)
+    assert model(api, body["campaign_id"])["regret_bound"] == pytest.approx(expected, rel=1e-12)
+    empty = create(api, multi_armed(algorithm=TUNED, arms=[]))
+    assert model(api, empty)["regret_bound"] is None
 
 
 def test_conditioning_in_use(api: httpx.Client) -> None:

@@ -470,6 +470,9 @@ class PlainDescent:
             squares = sum(x @ x for x, _ in mine)
             if squares > size:
                 eps = min(eps, 1 / (loss.curvature_max * squares + like.regularization))
+            if isinstance(loss, EntropicLoss):
+                steepness = sum(loss.d2(y, float(theta @ x)) * (x @ x) for x, y in mine)
+                eps = min(eps, 1 / (steepness + like.regularization))
             slope = sum((loss.d1(y, float(theta @ x)) * x for x, y in mine), like.regularization * theta)
             iterates.append(self.project(theta - eps * slope))
             self.published[block] = np.mean(iterates, axis=0)
@@ -536,6 +539,16 @@ def test_online_features_above_the_bound_do_not_diverge(schedule, rng):
         x = 1000 * rng.standard_normal(D)
         estimator.observe(0, x, float(truth @ x))
     assert np.linalg.norm(estimator.theta[0] - truth) < np.linalg.norm(truth)
+    assert estimator.skipped_steps == 0
+
+
+@pytest.mark.parametrize("gamma", [2.0, -2.0])
+def test_online_steep_exponential_is_not_overshot(gamma):
+    """One rare reward under the entropic loss would throw the estimate far out of the rewards' range, for good."""
+    estimator = online(EntropicLoss(gamma, -5.0, 5.0), 1, None, "harmonic", start=0, h=1, step=0.1)
+    x = np.array([1.0, 0.0, 0.0])
+    estimator.observe(0, x, 5.0 * np.sign(gamma))
+    assert 0.0 < estimator.theta[0, 0] * np.sign(gamma) <= 1.01 / abs(gamma)
     assert estimator.skipped_steps == 0
 
 
