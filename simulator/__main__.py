@@ -17,6 +17,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from simulator.client import Client, ClientError
 from simulator.environments import Theta, environment_of
+from simulator.paper.cells import PaperError
+from simulator.paper.command import paper
 from simulator.processes import ServerStartError
 from simulator.report import print_table, write_json
 from simulator.runner import RunError, RunPlan, RunResult, run
@@ -208,6 +210,9 @@ def run_command(
             console.print(f"Wrote {path}", highlight=False, soft_wrap=True)
 
 
+app.command("paper")(paper)
+
+
 def _interrupt(signum: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001 - the signature of a handler
     raise KeyboardInterrupt
 
@@ -218,7 +223,7 @@ def main() -> None:
     errors = Console(stderr=True)
     try:
         app()
-    except (ClientError, RunError, ServerStartError, OSError) as error:
+    except (ClientError, RunError, PaperError, ServerStartError, OSError) as error:
         errors.print(f"Error: {error}", markup=False, highlight=False, soft_wrap=True)
         sys.exit(1)
 

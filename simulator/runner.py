@@ -41,7 +41,9 @@ class RunPlan:
 
     run_id goes into the ids of campaigns and decisions. The service breaks ties by (campaign seed, decision id), so
     the same plan with the same run_id on an empty service repeats every choice; two runs at once on one service need
-    different ones. coverage asks for the scores of all arms in every round, which costs time.
+    different ones. coverage asks for the scores of all arms in every round, which costs time. The replications are
+    first_replication, first_replication + 1, ...; what one of them does depends on its number alone, so that a large
+    run may be cut into pieces.
     """
 
     environment: Environment
@@ -53,12 +55,18 @@ class RunPlan:
     seed: int
     run_id: str
     coverage: bool = False
+    first_replication: int = 0
+
+    @property
+    def numbers(self) -> range:
+        """Numbers of the replications."""
+        return range(self.first_replication, self.first_replication + self.replications)
 
     def __post_init__(self) -> None:
         if not _RUN_ID.fullmatch(self.run_id):
             raise RunError("the run id must be 1 to 64 characters out of A-Z a-z 0-9 . _ ~ -")
-        if not 1 <= self.rounds <= ROUNDS_MAX or self.replications < 1:
-            raise RunError(f"there must be 1 to {ROUNDS_MAX} rounds and at least 1 replication")
+        if not 1 <= self.rounds <= ROUNDS_MAX or self.replications < 1 or self.first_replication < 0:
+            raise RunError(f"there must be 1 to {ROUNDS_MAX} rounds and at least 1 replication, numbered from 0")
         if not self.algorithms or len(set(self.algorithms)) != len(self.algorithms):
             raise RunError("name at least one algorithm, and each only once")
         if self.layout is not Layout.SHARED and self.environment.experiment != 2:
@@ -66,7 +74,7 @@ class RunPlan:
 
     def campaign_ids(self, algorithm: AlgorithmName) -> list[str]:
         """Name the campaigns of one algorithm, (R,)."""
-        return [f"{self.run_id}.{algorithm}.{number:05d}" for number in range(self.replications)]
+        return [f"{self.run_id}.{algorithm}.{number:05d}" for number in self.numbers]
 
 
 @dataclass
@@ -193,7 +201,7 @@ def _created(client: Client, plan: RunPlan, *, keep: bool) -> Iterator[list[str]
     try:
         for algorithm in plan.algorithms:
             common = CampaignPlan(plan.environment, plan.layout, algorithm, plan.settings)
-            for number, campaign_id in enumerate(plan.campaign_ids(algorithm)):
+            for number, campaign_id in zip(plan.numbers, plan.campaign_ids(algorithm), strict=True):
                 seed = campaign_seed(plan.environment, plan.seed, number)
                 created.append(campaign_id)
                 client.create_campaign(common.request(campaign_id, seed))
@@ -229,7 +237,7 @@ def run(
     clock: seconds, only ever going up; on_round: told how many rounds are done; keep: leave the campaigns on the
     service. Raises ClientError when the service is gone or refuses, RunError when it answers nonsense.
     """
-    sampler = Sampler(plan.environment, plan.seed, range(plan.replications))
+    sampler = Sampler(plan.environment, plan.seed, plan.numbers)
     started = clock()
     with _created(client, plan, keep=keep) as campaigns:
         state = _Run(client, plan, clock, campaigns)

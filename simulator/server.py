@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -22,6 +22,8 @@ from simulator.processes import ServerStartError, clean_environment, log_tail, s
 _HOST = "127.0.0.1"
 _START_SECONDS_MAX = 60.0
 _POSTGRES_WORKERS = 2
+_SQLITE_FILE = "simulator.db"
+_LOG_FILE = "service.log"
 # The service is installed beside the simulator; started from here, no other package `service` can take its place.
 _HOME = Path(__file__).resolve().parent.parent
 
@@ -69,7 +71,7 @@ def _wait_until_ready(process: subprocess.Popen[bytes], url: str, log: Path) -> 
 
 
 @contextmanager
-def _serve(url: str, workers: int | None, log: Path) -> Iterator[str]:
+def _serve(url: str, workers: int | None, log: Path, settings: Mapping[str, str]) -> Iterator[str]:
     port = _free_port()
     command = [sys.executable, "-m", "service", "serve", "--host", _HOST, "--port", str(port)]
     command += ["--database-url", url]
@@ -82,7 +84,7 @@ def _serve(url: str, workers: int | None, log: Path) -> Iterator[str]:
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
-            env=clean_environment(),
+            env=clean_environment() | dict(settings),
             cwd=_HOME,
             start_new_session=True,
         )
@@ -95,6 +97,21 @@ def _serve(url: str, workers: int | None, log: Path) -> Iterator[str]:
 
 
 @contextmanager
+def sqlite_server(folder: Path, settings: Mapping[str, str] | None = None) -> Iterator[str]:
+    """Run a service on a SQLite file in a folder and give its address; the file stays (see `database_bytes`).
+
+    settings: PRUDENT_* variables. Raises ServerStartError, with the last lines of its log, when it does not come up.
+    """
+    with _serve(f"sqlite:///{folder / _SQLITE_FILE}", None, folder / _LOG_FILE, settings or {}) as address:
+        yield address
+
+
+def database_bytes(folder: Path) -> int:
+    """Give the size of the SQLite database in a folder, its write-ahead log included."""
+    return sum(path.stat().st_size for path in folder.glob(f"{_SQLITE_FILE}*"))
+
+
+@contextmanager
 def own_server(database: Database) -> Iterator[str]:
     """Run a service on a temporary database and give its address; all of it is gone afterwards.
 
@@ -102,12 +119,12 @@ def own_server(database: Database) -> Iterator[str]:
     """
     with tempfile.TemporaryDirectory(prefix="prudent-simulator-") as name:
         folder = Path(name)
-        log = folder / "service.log"
         if database is Database.SQLITE:
-            with _serve(f"sqlite:///{folder / 'simulator.db'}", None, log) as address:
+            with sqlite_server(folder) as address:
                 yield address
         else:
+            log = folder / _LOG_FILE
             with own_postgres() as url:
                 _migrate(url, log)
-                with _serve(url, _POSTGRES_WORKERS, log) as address:
+                with _serve(url, _POSTGRES_WORKERS, log, {}) as address:
                     yield address

@@ -78,21 +78,24 @@ _WHOLE_NUMBER_MAX = 2**53 - 1
 class Settings:
     """Everything an algorithm can be told.
 
+    None, for the noise scale, the parameter bound and the conditioning, leaves the choice to the service: its
+    data-driven dial.
+
     regularization: ridge weight; delta: 1 - confidence; noise_scale: reward units; exploration: factor on the bonus;
     parameter_bound: S, on the norm of theta; projection: keep the estimate in the ball of radius S; feature_bound:
     L; conditioning: "theory", "self-concordant" or a number; warmup: plays an arm; episode_length (observations),
     step_size and step_schedule: online gradient descent only; radius: the service's disjoint model only.
     """
 
-    noise_scale: float
+    noise_scale: float | None
     regularization: float = 0.1
     delta: float = 0.05
     exploration: float = 1.0
-    parameter_bound: float = 1.0
+    parameter_bound: float | None = 1.0
     projection: bool = True
     feature_bound: float = 1.0
     bonus: Bonus = Bonus.LOCAL
-    conditioning: str | float = "theory"
+    conditioning: str | float | None = "theory"
     warmup: int = 5
     episode_length: int = 5
     step_size: float = 0.1
@@ -102,7 +105,7 @@ class Settings:
     def __post_init__(self) -> None:
         if isinstance(self.conditioning, str) and self.conditioning not in CONDITIONING_NAMES:
             raise ValueError(f"conditioning is a number or one of {', '.join(CONDITIONING_NAMES)}")
-        if not isinstance(self.conditioning, str) and not (
+        if isinstance(self.conditioning, int | float) and not (
             math.isfinite(self.conditioning) and self.conditioning >= 1.0
         ):
             raise ValueError("conditioning, as a number, is at least 1")

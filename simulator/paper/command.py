@@ -1,0 +1,121 @@
+"""The commands `prudent-simulator paper` and `prudent-simulator report`."""
+
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from simulator.paper.cells import Archive, Cell, Grid, cells_of
+from simulator.paper.grid import run_cells
+from simulator.paper.rows import Group, select_rows
+from simulator.paper.worker import Target
+from simulator.runner import ROUNDS_MAX
+from simulator.settings import AlgorithmName
+
+BLOCK = 250
+
+
+def _cpu_count() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _progress(console: Console) -> Progress:
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TextColumn("{task.fields[cells]}"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(elapsed_when_finished=False),
+        console=console,
+        speed_estimate_period=300.0,
+    )
+
+
+def _play(archive: Archive, cells: list[Cell], open_cells: list[Cell], target: Target, servers: int) -> None:
+    errors = Console(stderr=True)
+    finished = len(cells) - len(open_cells)
+    with _progress(errors) as progress:
+        total = sum(cell.pairs for cell in open_cells)
+        task = progress.add_task("Paper", total=total, cells=f"{finished}/{len(cells)} cells")
+
+        def on_progress(pairs: int, cell: Cell | None) -> None:
+            nonlocal finished
+            finished += cell is not None
+            progress.update(task, advance=pairs, cells=f"{finished}/{len(cells)} cells")
+
+        try:
+            run_cells(archive, open_cells, target, servers, on_progress)
+        except KeyboardInterrupt:
+            progress.stop()
+            command = shlex.join(["prudent-simulator", *sys.argv[1:]])
+            errors.print(
+                f"Interrupted: {finished} of {len(cells)} cells are finished and kept. To resume: {command}",
+                markup=False,
+                highlight=False,
+                soft_wrap=True,
+            )
+            raise
+
+
+def paper(
+    directory: Annotated[Path, typer.Option(help="Where the finished cells are kept.")] = Path("paper-results"),
+    rows: Annotated[
+        Group, typer.Option(help="The paper's 3 experiments x 3 algorithms, our comparisons, or all.")
+    ] = Group.PAPER,
+    experiment: Annotated[
+        list[int] | None, typer.Option(min=1, max=3, help="Only this one; repeat for several.")
+    ] = None,
+    algorithm: Annotated[
+        list[AlgorithmName] | None, typer.Option(help="Only rows of this one; repeat for several.")
+    ] = None,
+    replications: Annotated[int, typer.Option(min=1, max=10_000, help="Independent repetitions.")] = 500,
+    rounds: Annotated[int, typer.Option(min=1, max=ROUNDS_MAX, help="Rounds in each.")] = 1500,
+    seed: Annotated[int, typer.Option(min=0, max=2**53 - 1, help="Seed of all random numbers.")] = 0,
+    block: Annotated[
+        int, typer.Option(min=1, max=1_000, help="Replications a cell: campaigns played side by side.")
+    ] = BLOCK,
+    servers: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=64,
+            help="Servers to start, each with a SQLite file and a client process of its own; with --url, clients. "
+            "Default: the number of processors.",
+        ),
+    ] = None,
+    url: Annotated[str | None, typer.Option(help="Play on a running service instead of our own servers.")] = None,
+    api_key: Annotated[
+        str | None, typer.Option(envvar="PRUDENT_API_KEY", help="Key of a service that asks for one.")
+    ] = None,
+) -> None:
+    """Replay the paper's whole grid, or a part of it, through the service.
+
+    Finished cells are kept in the directory and not run again, so the run may be interrupted at any time and resumed
+    with the same command; the numbers are the same as without the interruption. More rows may be added to a directory
+    later. `prudent-simulator report` makes a page of the results.
+    """
+    grid = Grid(seed=seed, rounds=rounds, replications=replications, block=min(block, replications))
+    chosen = select_rows(rows, frozenset(experiment or ()), frozenset(algorithm or ()))
+    if not chosen:
+        raise typer.BadParameter("no row is of this experiment and algorithm; try --rows all")
+    headers = {"authorization": f"Bearer {api_key}"} if api_key else {}
+    archive = Archive(directory)
+    with archive.opened(grid):
+        cells = cells_of(grid, chosen)
+        open_cells = [cell for cell in cells if archive.load(cell) is None]
+        if open_cells:
+            _play(archive, cells, open_cells, Target(url, headers), servers or _cpu_count())
+    Console().print(
+        f"All {len(cells)} cells are in {directory}. Next: prudent-simulator report {shlex.quote(str(directory))}",
+        highlight=False,
+        soft_wrap=True,
+    )
