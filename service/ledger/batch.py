@@ -87,7 +87,7 @@ class Batch:
         return sorted(places, key=lambda place: not self._learns_of_the_past(commands[place]))
 
     def _learns_of_the_past(self, command: Command) -> bool:
-        return isinstance(command, Reward) and command.decision_id in self._decisions
+        return isinstance(command, Reward) and self._decision(command.decision_id) is not None
 
     def restore(self) -> None:
         """Return every state to what it was before the commands ran."""
