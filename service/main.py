@@ -9,6 +9,7 @@ from fastapi import FastAPI
 from threadpoolctl import threadpool_limits
 
 from service.api import campaigns, decisions, documentation, operations, problems
+from service.api.hot import HotRoutes, hot_routes
 from service.api.reader import Reader
 from service.demo import create_demo
 from service.ledger.identifiers import system_clock
@@ -50,10 +51,14 @@ def create_app(settings: Settings) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
+        # off, because looking for a tracer takes a tenth of a request even where there is none
+        telemetry={"tracing": False, "metrics": False, "logs": False},
     )
+    deciding = decisions.decision_routes(ledger, settings.limits)
+    app.add_middleware(HotRoutes, application=app, routes=hot_routes(deciding))
     app.add_middleware(operations.CountRequests, metrics=metrics)
     problems.install(app)
-    app.include_router(decisions.decision_routes(ledger, settings.limits))
+    app.include_router(deciding)
     app.include_router(campaigns.campaign_routes(ledger, read, settings.limits))
     app.include_router(campaigns.arm_routes(ledger, settings.limits))
     app.include_router(campaigns.learning_routes(ledger, settings.limits))

@@ -1,9 +1,10 @@
 """Health, metrics and the counting of requests."""
 
 import time
+from functools import cache
 
 from fastapi import APIRouter, Response
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, Counter, Histogram, generate_latest
 from sqlalchemy import Connection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -62,7 +63,13 @@ class CountRequests:
     """Count each request and its time under its route's template, never under the ids in its path."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
-        self._app, self._metrics = app, metrics
+        self._app = app
+
+        @cache  # routes, methods and statuses are few, and finding a labelled counter takes longer than counting
+        def counters(route: str, method: str, status: int) -> tuple[Counter, Histogram]:
+            return metrics.requests.labels(route, method, status), metrics.request_seconds.labels(route)
+
+        self._counters = counters
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve, then count."""
@@ -82,5 +89,6 @@ class CountRequests:
             await self._app(scope, receive, watch)
         finally:
             route = getattr(scope.get("route"), "path", "other")
-            self._metrics.requests.labels(route, scope["method"], status).inc()
-            self._metrics.request_seconds.labels(route).observe(time.perf_counter() - started)
+            requests, seconds = self._counters(route, scope["method"], status)
+            requests.inc()
+            seconds.observe(time.perf_counter() - started)

@@ -2,7 +2,8 @@
 
 1. look up decisions by id; 2. lock the heads of campaigns that learn or are in warm-up, in key order; 3. read
 their standing and fold what their logs have gained; 4. look up existing rewards, after the lock; 5. run the
-commands in order; 6. insert decisions sorted by id, then log rows, then heads. The caller commits.
+commands, rewards of earlier decisions first; 6. insert decisions sorted by id, then log rows, then heads. The
+caller commits.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -62,7 +63,7 @@ class Batch:
         self._now = 0
 
     def run(self, commands: Sequence[Command]) -> list[Outcome]:
-        """Execute the commands in order; the outcome of each."""
+        """Execute the commands; the outcome of each, in their order."""
         self._find_decisions(commands)
         self._find_keys(commands)
         learning, others = self._campaigns_of(commands)
@@ -70,9 +71,23 @@ class Batch:
         self._read_standings(learning | others)
         self._bring_up_to_date()
         self._find_rewards(commands)
-        outcomes = [self._execute(command) for command in commands]
+        outcomes: list[Outcome] = [None] * len(commands)
+        for place in self._order(commands):
+            outcomes[place] = self._execute(commands[place])
         self._write()
         return outcomes
+
+    def _order(self, commands: Sequence[Command]) -> list[int]:
+        """Rewards of decisions made before this batch go first; otherwise the order of arrival.
+
+        All of a batch's commands wait at the same time, so any order is one that could have happened. In this one
+        every select knows all these rewards, and a campaign is refitted once a batch instead of once a pair.
+        """
+        places = range(len(commands))
+        return sorted(places, key=lambda place: not self._learns_of_the_past(commands[place]))
+
+    def _learns_of_the_past(self, command: Command) -> bool:
+        return isinstance(command, Reward) and self._decision(command.decision_id) is not None
 
     def restore(self) -> None:
         """Return every state to what it was before the commands ran."""
