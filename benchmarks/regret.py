@@ -78,6 +78,7 @@ def cases(bonuses: Sequence[Bonus]) -> tuple[Case, ...]:
             Case(f"one pass, {bonus}", onepass, bonus),
             Case(f"OGD theory, {bonus}", descent, bonus),
             Case(f"OGD 1/n, {bonus}", descent, bonus, harmonic, 1.0),
+            Case(f"OGD 0.4/n, {bonus}", descent, bonus, harmonic, 0.4),
             Case(f"OGD 0.1/n, {bonus}", descent, bonus, harmonic),
         ]
     tight, theory = Bonus.LOCAL_TIGHT, StepSchedule.THEORY
@@ -85,7 +86,7 @@ def cases(bonuses: Sequence[Bonus]) -> tuple[Case, ...]:
         Case("exact, data-driven", exact, tight, newcomer=True),
         Case("one pass, data-driven", onepass, tight, newcomer=True),
         Case("OGD theory, data-driven", descent, tight, theory, newcomer=True),
-        Case("OGD 1/n, data-driven", descent, tight, harmonic, 1.0, newcomer=True),
+        Case("OGD 0.4/n, data-driven", descent, tight, harmonic, 0.4, newcomer=True),
         Case("OGD 0.1/n, data-driven", descent, tight, harmonic, newcomer=True),
     ]
     return tuple(found)

@@ -34,7 +34,7 @@ def test_replications_do_not_depend_on_how_the_work_is_cut() -> None:
 
 def test_the_names_say_what_is_requested() -> None:
     """A row would be attributed to another learner."""
-    assert len({case.name for case in ALL}) == len(ALL) == 25
+    assert len({case.name for case in ALL}) == len(ALL) == 29
     for case in ALL:
         body = request_of(Job(case, 1, False, 1, 0, range(1)), environment_of(1), 0)["algorithm"]
         newcomer = "data-driven" in case.name

@@ -154,9 +154,19 @@ class Algorithm(Schema):
         Literal["per-arm", "joint"] | None, Field(description="disjoint and multi-armed; per-arm by default.")
     ] = None
     episode_length: Annotated[int, Field(ge=1, le=1_000_000, description="linucb-ogd-cr; 5 by default.")] | None = None
-    step_size: Annotated[Positive, Field(description="linucb-ogd-cr, harmonic schedule; 0.1 by default.")] | None = None
+    step_size: (
+        Annotated[
+            Positive,
+            Field(
+                description="linucb-ogd-cr, harmonic schedule; 0.1 by default, for the entropic measure "
+                "0.1 / (|gamma| feature_bound^2)."
+            ),
+        ]
+        | None
+    ) = None
     step_schedule: Annotated[
-        Literal["harmonic", "theory"] | None, Field(description="linucb-ogd-cr; theory by default.")
+        Literal["harmonic", "theory"] | None,
+        Field(description="linucb-ogd-cr; theory by default, for the entropic measure harmonic."),
     ] = None
     ogd_bonus: (
         Annotated[

@@ -20,6 +20,8 @@ from service.campaigns.values import DISJOINT_FLOATS_MAX
 
 EXPONENT_MAX = 30.0
 """|gamma| times the range of y - xi: beyond it the loss's curvatures differ by more than e^60."""
+STEP_SIZE_MAX = 1e12
+"""What a request may hold, so that a default can be posted again."""
 OGD_SETTINGS = ("episode_length", "step_size", "step_schedule", "ogd_bonus")
 
 
@@ -174,17 +176,28 @@ def _resolve_algorithm(requested: CampaignConfiguration, risk: Risk) -> Algorith
     elif algorithm.radius is None:
         updates["radius"] = "per-arm"
     if algorithm.name == "linucb-ogd-cr":
-        updates |= {
-            "episode_length": algorithm.episode_length or 5,
-            "step_size": algorithm.step_size or 0.1,
-            "step_schedule": algorithm.step_schedule or "theory",
-            "ogd_bonus": algorithm.ogd_bonus or 0.0,
-        }
+        updates |= _gradient_descent(requested, risk)
     else:
         for name in OGD_SETTINGS:
             if getattr(algorithm, name) is not None:
                 raise InvalidConfigurationError(f"algorithm.{name}", "only linucb-ogd-cr has it")
     return algorithm.model_copy(update=updates)
+
+
+def _gradient_descent(requested: CampaignConfiguration, risk: Risk) -> dict[str, object]:
+    """The settings that only linucb-ogd-cr has; see docs/decisions/0014."""
+    algorithm = requested.algorithm
+    size, schedule = 0.1, "theory"
+    if isinstance(risk, EntropicRisk):
+        # The paper's 0.1 in the unit of the rewards: its experiment has |gamma| = L = 1.
+        scale = algorithm.feature_bound**2 * abs(risk.gamma or 0.0)
+        size, schedule = min(0.1 / scale, STEP_SIZE_MAX), "harmonic"
+    return {
+        "episode_length": algorithm.episode_length or 5,
+        "step_size": algorithm.step_size or size,
+        "step_schedule": algorithm.step_schedule or schedule,
+        "ogd_bonus": algorithm.ogd_bonus or 0.0,
+    }
 
 
 def _check_conditioning(algorithm: Algorithm, *, entropic: bool) -> None:

@@ -214,6 +214,21 @@ def test_settings_of_gradient_descent(algorithm: str, name: str, value: object) 
     assert getattr(resolved(algorithm={"name": "linucb-ogd-cr", name: value}).algorithm, name) == value
 
 
+def test_steps_of_gradient_descent_under_the_entropic_loss() -> None:
+    """The steps would be so short that nothing is learned, or depend on the unit of the rewards."""
+    ask: Json = {"name": "linucb-ogd-cr", "feature_bound": 2}
+    for gamma in (-0.5, 0.002):
+        risk = {"measure": "entropic", "gamma": gamma}
+        algorithm = resolved(risk=risk, reward=BOUNDS, algorithm=ask).algorithm
+        assert algorithm.step_schedule == "harmonic"
+        assert algorithm.step_size == pytest.approx(0.1 / (abs(gamma) * 4), rel=1e-12)
+        given = ask | {"step_schedule": "theory", "step_size": 7}
+        algorithm = resolved(risk=risk, reward=BOUNDS, algorithm=given).algorithm
+        assert (algorithm.step_schedule, algorithm.step_size) == ("theory", 7)
+    tiny, small = {"measure": "entropic", "gamma": 1e-9}, ask | {"feature_bound": 1e-9}
+    assert resolved(risk=tiny, reward=BOUNDS, algorithm=small).algorithm.step_size == 1e12
+
+
 def test_defaults_that_depend_on_the_rest() -> None:
     """A campaign would show null where a number is used, or use another number than it shows."""
     plain = resolved().algorithm
