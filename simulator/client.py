@@ -6,6 +6,7 @@ simulator's own ids. So a lost connection or a 503 is tried again, with growing 
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from types import TracebackType
 from typing import Any, Self, TypeVar
 from urllib.parse import quote
@@ -90,7 +91,7 @@ Reply = TypeVar("Reply", bound=BaseModel)
 BATCH_ITEMS_MAX = 1_000
 BATCH_BYTES_MAX = 15 * 1024 * 1024
 _PAUSE_SECONDS_MAX = 5.0
-_UNAVAILABLE = 503
+_OK, _UNAVAILABLE = 200, 503
 
 
 def _problem(status: int, body: bytes, item: str | None = None) -> ServerRejected:
@@ -107,15 +108,35 @@ def _problem(status: int, body: bytes, item: str | None = None) -> ServerRejecte
     return ServerRejected(status, title, detail, errors, item)
 
 
-def _slices(encoded: Sequence[bytes]) -> Iterator[slice]:
+def _body(items: Sequence[JsonObject]) -> bytes:
+    return orjson.dumps({"items": items})
+
+
+def _parts(items: Sequence[JsonObject]) -> Iterator[tuple[Sequence[JsonObject], bytes]]:
+    """Cut items into parts within the limits, each with its body."""
+    for first in range(0, len(items), BATCH_ITEMS_MAX):
+        part = items[first : first + BATCH_ITEMS_MAX]
+        body = _body(part)
+        if len(body) <= BATCH_BYTES_MAX:
+            yield part, body
+        else:
+            yield from ((smaller, _body(smaller)) for smaller in _within_bytes(part))
+
+
+def _within_bytes(items: Sequence[JsonObject]) -> Iterator[Sequence[JsonObject]]:
     start, size = 0, 0
-    for position, item in enumerate(encoded):
-        if position > start and (position - start == BATCH_ITEMS_MAX or size + len(item) + 1 > BATCH_BYTES_MAX):
-            yield slice(start, position)
+    for position, item in enumerate(items):
+        length = len(orjson.dumps(item)) + 1
+        if position > start and size + length > BATCH_BYTES_MAX:
+            yield items[start:position]
             start, size = position, 0
-        size += len(item) + 1
-    if encoded:
-        yield slice(start, len(encoded))
+        size += length
+    yield items[start:]
+
+
+def _status(answer: object) -> int:
+    status = answer.get("status") if isinstance(answer, dict) else None
+    return status if isinstance(status, int) else 0
 
 
 class Client:
@@ -198,42 +219,48 @@ class Client:
         """Report one reward."""
         return self._parse(RewardReply, self._json(self._send("POST", "/reward", orjson.dumps(dict(request)))))
 
-    def select_batch(self, items: Sequence[Mapping[str, Any]]) -> list[SelectReply]:
-        """Make many decisions, in order; raises for the first item that failed."""
+    def select_batch(self, items: Sequence[JsonObject]) -> list[JsonObject]:
+        """Make many decisions; gives the replies in order, raises for the first item that failed."""
         return self._batch("/select/batch", SelectReply, items)
 
-    def reward_batch(self, items: Sequence[Mapping[str, Any]]) -> list[RewardReply]:
-        """Report many rewards, in order; raises for the first item that failed."""
+    def reward_batch(self, items: Sequence[JsonObject]) -> list[JsonObject]:
+        """Report many rewards; gives the replies in order, raises for the first item that failed."""
         return self._batch("/reward/batch", RewardReply, items)
 
-    def _batch(self, path: str, reply: type[Reply], items: Sequence[Mapping[str, Any]]) -> list[Reply]:
-        encoded = [orjson.dumps(dict(item)) for item in items]
-        names = [str(item.get("decision_id", number)) for number, item in enumerate(items)]
-        replies: list[Reply] = []
-        for part in _slices(encoded):
-            replies += [self._parse(reply, answer) for answer in self._answers(path, encoded[part], names[part])]
-        return replies
+    def _batch(self, path: str, reply: type[Reply], items: Sequence[JsonObject]) -> list[JsonObject]:
+        """Send items in as few calls as the limits allow. Of the replies only the presence of fields is checked."""
+        needed = itemgetter(*(name for name, field in reply.model_fields.items() if field.is_required()))
+        answers: list[JsonObject] = []
+        for part, body in _parts(items):
+            answers += self._answers(path, part, body)
+        try:
+            for answer in answers:
+                needed(answer)
+        except KeyError as error:
+            raise UnexpectedReply(f"a {reply.__name__} came without {error.args[0]}") from error
+        return answers
 
-    def _answers(self, path: str, encoded: Sequence[bytes], names: Sequence[str]) -> list[JsonObject]:
+    def _answers(self, path: str, items: Sequence[JsonObject], body: bytes) -> list[JsonObject]:
         """Send one batch; items answered 503 are sent again, like whole calls are."""
-        answers: dict[int, JsonObject] = {}
-        waiting = list(range(len(encoded)))
+        answers: list[JsonObject] = [{}] * len(items)
+        waiting: Sequence[int] = range(len(items))
         for attempt in range(1, self._attempts + 1):
-            body = b'{"items":[' + b",".join(encoded[index] for index in waiting) + b"]}"
             received = self._json(self._send("POST", path, body)).get("items")
             if not isinstance(received, list) or len(received) != len(waiting):
                 raise UnexpectedReply(f"{path} did not answer item for item")
-            answers.update(zip(waiting, received, strict=True))
-            waiting = [index for index in waiting if answers[index].get("status") == _UNAVAILABLE]
+            for index, answer in zip(waiting, received, strict=True):
+                answers[index] = answer
+            waiting = [index for index in waiting if _status(answers[index]) == _UNAVAILABLE]
             if not waiting:
                 break
             if attempt < self._attempts:
                 self._sleep(self._pause_seconds(attempt))
-        for index, name in enumerate(names):
-            status = answers[index].get("status")
-            if status != httpx.codes.OK:
-                raise _problem(status if isinstance(status, int) else 0, orjson.dumps(answers[index]), name)
-        return [answers[index] for index in range(len(names))]
+                body = _body([items[index] for index in waiting])
+        for index, answer in enumerate(answers):
+            status = _status(answer)
+            if status != _OK:
+                raise _problem(status, orjson.dumps(answer), str(items[index].get("decision_id", index)))
+        return answers
 
     def _send(self, method: str, path: str, body: bytes | None = None, attempts: int | None = None) -> httpx.Response:
         headers = {"content-type": "application/json"} if body is not None else {}

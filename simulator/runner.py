@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from simulator.client import Client, ClientError, SelectReply, ServerUnreachable
+from simulator.client import Client, ClientError, JsonObject, ServerUnreachable
 from simulator.environments import Environment, FloatArray, IntArray, Rounds, Sampler
 from simulator.settings import (
     AlgorithmName,
@@ -132,11 +132,14 @@ class _Run:
     clock: Callable[[], float]
     campaigns: Sequence[str]
     timings: Timings = field(default_factory=Timings)
+    features: FloatArray | None = None
+    candidates: list[JsonObject] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.arm_names = arm_ids(self.plan.environment)
         self.arm_index = {name: index for index, name in enumerate(self.arm_names)}
         self.tracks = _Tracks.empty(len(self.campaigns), self.plan.rounds)
+        self.rows = np.arange(len(self.campaigns))
         self.first_scored = self.plan.settings.warmup * self.plan.environment.arm_count
 
     def play(self, chunk: Rounds, offset: int, on_round: Callable[[int], None]) -> None:
@@ -151,46 +154,57 @@ class _Run:
         self.tracks.regret[:, offset:last] = scored
 
     def _play_round(self, chunk: Rounds, step: int, number: int) -> None:
-        candidates = select_candidates(self.plan.layout, self.arm_names, chunk.features[:, step])
-        decisions = [f"{number:06d}.{campaign}" for campaign in self.campaigns]
-        shared = {"explain": True} if self.plan.coverage else {}
-        selects = [
-            {"campaign_id": campaign, "decision_id": decision, **candidates[row % len(candidates)], **shared}
-            for row, (campaign, decision) in enumerate(zip(self.campaigns, decisions, strict=True))
-        ]
+        prefix = f"{number:06d}."
+        decisions = [prefix + campaign for campaign in self.campaigns]
+        selects = self._selects(chunk.features[:, step], decisions)
         started = self.clock()
         replies = self.client.select_batch(selects)
         selected = self.clock()
-        arms = [self._arm_of(reply, decision) for reply, decision in zip(replies, decisions, strict=True)]
-        rewards = chunk.rewards[:, step].tolist()
-        self.client.reward_batch(
-            [
-                {"decision_id": decision, "reward": rewards[row % len(rewards)][arm]}
-                for row, (decision, arm) in enumerate(zip(decisions, arms, strict=True))
-            ]
-        )
+        arms = self._arms_of(replies, decisions)
+        potential = np.tile(chunk.rewards[:, step], (len(self.plan.algorithms), 1))
+        rewards = potential[self.rows, arms].tolist()
+        sent = [
+            {"decision_id": decision, "reward": reward} for decision, reward in zip(decisions, rewards, strict=True)
+        ]
+        answered = self.clock()
+        self.client.reward_batch(sent)
         self.timings.select_seconds += selected - started
-        self.timings.reward_seconds += self.clock() - selected
+        self.timings.reward_seconds += self.clock() - answered
         self.timings.pairs += len(decisions)
         self.tracks.arms[:, number] = arms
         if self.plan.coverage and number >= self.first_scored:
             self._check_coverage(replies, chunk.risks[:, step])
 
-    def _arm_of(self, reply: SelectReply, decision: str) -> int:
-        if reply.decision_id != decision or reply.arm_id not in self.arm_index:
-            raise RunError(
-                f"decision {decision} came back as {reply.decision_id} for arm {reply.arm_id}, "
-                f"which is not one of {', '.join(self.arm_names)}"
-            )
-        return self.arm_index[reply.arm_id]
+    def _selects(self, features: FloatArray, decisions: Sequence[str]) -> list[JsonObject]:
+        if self.features is None or not np.array_equal(features, self.features):  # two experiments never change them
+            of_algorithm = select_candidates(self.plan.layout, self.arm_names, features)
+            self.features, self.candidates = features, of_algorithm * len(self.plan.algorithms)
+        shared = {"explain": True} if self.plan.coverage else {}
+        return [
+            {"campaign_id": campaign, "decision_id": decision, **candidates, **shared}
+            for campaign, decision, candidates in zip(self.campaigns, decisions, self.candidates, strict=True)
+        ]
 
-    def _check_coverage(self, replies: Sequence[SelectReply], risks: FloatArray) -> None:
+    def _arms_of(self, replies: Sequence[JsonObject], decisions: Sequence[str]) -> IntArray:
+        """Give the index of each chosen arm, (campaigns,)."""
+        arms = np.array([self.arm_index.get(reply["arm_id"], -1) for reply in replies], dtype=np.int64)
+        wrong = [reply["decision_id"] != decision for reply, decision in zip(replies, decisions, strict=True)]
+        if any(wrong) or arms.min() < 0:
+            row = wrong.index(True) if any(wrong) else int(arms.argmin())
+            raise RunError(
+                f"decision {decisions[row]} came back as {replies[row]['decision_id']} for arm "
+                f"{replies[row]['arm_id']}, which is not one of {', '.join(self.arm_names)}"
+            )
+        return arms
+
+    def _check_coverage(self, replies: Sequence[JsonObject], risks: FloatArray) -> None:
         for row, reply in enumerate(replies):
-            if reply.arms is None:
+            scores = reply.get("arms")
+            if scores is None:
                 raise RunError("the service sent no scores, though explain was set")
             truth = risks[row % len(risks)]
-            for score in reply.arms:
-                if abs(score.estimate - truth[self.arm_index[score.arm_id]]) > score.bonus:
+            for score in scores:
+                if abs(score["estimate"] - truth[self.arm_index[score["arm_id"]]]) > score["bonus"]:
                     self.tracks.covered[row] = False
 
 

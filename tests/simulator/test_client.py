@@ -50,7 +50,7 @@ def test_a_lost_connection_is_tried_again(scripted: Script) -> None:
     scripted.answers = [None, None, answer({"items": [receipt("d")]})]
     waited: list[float] = []
     with Client(scripted.url, sleep=waited.append) as client:
-        assert [reply.decision_id for reply in client.reward_batch(rewards("d"))] == ["d"]
+        assert [reply["decision_id"] for reply in client.reward_batch(rewards("d"))] == ["d"]
     assert waited == [0.1, 0.2]
 
 
@@ -136,7 +136,7 @@ def test_busy_items_alone_are_sent_again(scripted: Script) -> None:
         answer({"items": [receipt("d2")]}),
     ]
     with Client(scripted.url, sleep=lambda _: None) as client:
-        assert [reply.decision_id for reply in client.reward_batch(rewards("d1", "d2", "d3"))] == ["d1", "d2", "d3"]
+        assert [reply["decision_id"] for reply in client.reward_batch(rewards("d1", "d2", "d3"))] == ["d1", "d2", "d3"]
     assert orjson.loads(scripted.requests[1].body) == {"items": rewards("d2")}
 
 
@@ -157,7 +157,7 @@ def test_batches_stay_within_the_limit_of_items(scripted: Script) -> None:
     parts = [names[:1_000], names[1_000:2_000], names[2_000:]]
     scripted.answers = [answer({"items": [receipt(name) for name in part]}) for part in parts]
     with Client(scripted.url) as client:
-        assert [reply.decision_id for reply in client.reward_batch(rewards(*names))] == names
+        assert [reply["decision_id"] for reply in client.reward_batch(rewards(*names))] == names
     sent = [[item["decision_id"] for item in orjson.loads(asked.body)["items"]] for asked in scripted.requests]
     assert sent == parts
 
@@ -169,7 +169,7 @@ def test_batches_stay_within_the_limit_of_bytes(scripted: Script) -> None:
     parts = [names[:2], names[2:4], names[4:]]
     scripted.answers = [answer({"items": [receipt(name) for name in part]}) for part in parts]
     with Client(scripted.url) as client:
-        assert [reply.decision_id for reply in client.reward_batch(items)] == names
+        assert [reply["decision_id"] for reply in client.reward_batch(items)] == names
     assert max(len(asked.body) for asked in scripted.requests) < 16 * 1024 * 1024
 
 
