@@ -139,6 +139,13 @@ def _status(answer: object) -> int:
     return status if isinstance(status, int) else 0
 
 
+def _all_ok(answers: Sequence[Any]) -> bool:
+    try:
+        return [answer["status"] for answer in answers].count(_OK) == len(answers)
+    except (KeyError, TypeError):
+        return False
+
+
 class Client:
     """Talks to one service over kept-alive connections.
 
@@ -248,6 +255,8 @@ class Client:
             received = self._json(self._send("POST", path, body)).get("items")
             if not isinstance(received, list) or len(received) != len(waiting):
                 raise UnexpectedReply(f"{path} did not answer item for item")
+            if len(received) == len(items) and _all_ok(received):
+                return received
             for index, answer in zip(waiting, received, strict=True):
                 answers[index] = answer
             waiting = [index for index in waiting if _status(answers[index]) == _UNAVAILABLE]

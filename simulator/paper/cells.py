@@ -5,6 +5,7 @@ renamed, so a file that is there is whole. What a replication does depends on it
 rounds alone, not on the block it is in, so an interrupted and resumed run gives the same numbers.
 
     grid.json                            seed, rounds, replications, block
+    sessions.jsonl                       how long each run of the command took
     cells/1-linucb-cr.00000-00099.npz    settings and timings (JSON); regret (R, T) and arms (R, T)
 """
 
@@ -27,6 +28,7 @@ from simulator.runner import RunPlan, RunResult
 
 FORMAT = 1
 _GRID_FILE = "grid.json"
+_SESSIONS_FILE = "sessions.jsonl"
 _LOCK_FILE = ".lock"
 _CELLS_FOLDER = "cells"
 _SHOWN_MAX = 5
@@ -120,6 +122,19 @@ class Costs:
 
 
 @dataclass(frozen=True)
+class Session:
+    """One run of the command: how many servers at once, processors, cells finished, and seconds of the clock."""
+
+    servers: int
+    processors: int
+    cells: int
+    pairs: int
+    seconds: float
+    own_servers: bool
+    finished: bool
+
+
+@dataclass(frozen=True)
 class CellResult:
     """A finished cell.
 
@@ -201,6 +216,20 @@ class Archive:
             return Grid(**orjson.loads(path.read_bytes()))
         except FileNotFoundError:
             raise PaperError(f"{self.directory} holds no run: there is no {_GRID_FILE}") from None
+        except (orjson.JSONDecodeError, TypeError) as error:
+            raise PaperError(f"{path} is not what a run writes: {error}") from error
+
+    def record(self, session: Session) -> None:
+        """Add a run of the command to the list."""
+        with (self.directory / _SESSIONS_FILE).open("ab") as file:
+            file.write(orjson.dumps(asdict(session)) + b"\n")
+
+    def sessions(self) -> list[Session]:
+        """Read the list of runs of the command."""
+        path = self.directory / _SESSIONS_FILE
+        try:
+            lines = path.read_bytes().splitlines() if path.exists() else []
+            return [Session(**orjson.loads(line)) for line in lines]
         except (orjson.JSONDecodeError, TypeError) as error:
             raise PaperError(f"{path} is not what a run writes: {error}") from error
 

@@ -3,6 +3,8 @@
 import os
 import shlex
 import sys
+import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from simulator.paper.cells import Archive, Cell, Grid, cells_of
+from simulator.paper.cells import Archive, Cell, Grid, Session, cells_of
 from simulator.paper.grid import run_cells
 from simulator.paper.rows import Group, select_rows
 from simulator.paper.worker import Target
@@ -20,7 +22,7 @@ from simulator.settings import AlgorithmName
 BLOCK = 250
 
 
-def _cpu_count() -> int:
+def _processors() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -40,30 +42,48 @@ def _progress(console: Console) -> Progress:
     )
 
 
+@dataclass
+class _Count:
+    cells: int = 0
+    pairs: int = 0
+
+
 def _play(archive: Archive, cells: list[Cell], open_cells: list[Cell], target: Target, servers: int) -> None:
     errors = Console(stderr=True)
-    finished = len(cells) - len(open_cells)
-    with _progress(errors) as progress:
-        total = sum(cell.pairs for cell in open_cells)
-        task = progress.add_task("Paper", total=total, cells=f"{finished}/{len(cells)} cells")
+    kept, done = len(cells) - len(open_cells), _Count()
+    started = time.monotonic()
+    try:
+        with _progress(errors) as progress:
+            total = sum(cell.pairs for cell in open_cells)
+            task = progress.add_task("Paper", total=total, cells=f"{kept}/{len(cells)} cells")
 
-        def on_progress(pairs: int, cell: Cell | None) -> None:
-            nonlocal finished
-            finished += cell is not None
-            progress.update(task, advance=pairs, cells=f"{finished}/{len(cells)} cells")
+            def on_progress(pairs: int, cell: Cell | None) -> None:
+                if cell is not None:
+                    done.cells, done.pairs = done.cells + 1, done.pairs + cell.pairs
+                progress.update(task, advance=pairs, cells=f"{kept + done.cells}/{len(cells)} cells")
 
-        try:
             run_cells(archive, open_cells, target, servers, on_progress)
-        except KeyboardInterrupt:
-            progress.stop()
-            command = shlex.join(["prudent-simulator", *sys.argv[1:]])
-            errors.print(
-                f"Interrupted: {finished} of {len(cells)} cells are finished and kept. To resume: {command}",
-                markup=False,
-                highlight=False,
-                soft_wrap=True,
+    except KeyboardInterrupt:
+        command = shlex.join(["prudent-simulator", *sys.argv[1:]])
+        errors.print(
+            f"Interrupted: {kept + done.cells} of {len(cells)} cells are finished and kept. To resume: {command}",
+            markup=False,
+            highlight=False,
+            soft_wrap=True,
+        )
+        raise
+    finally:
+        archive.record(
+            Session(
+                servers=min(servers, len(open_cells)),
+                processors=_processors(),
+                cells=done.cells,
+                pairs=done.pairs,
+                seconds=time.monotonic() - started,
+                own_servers=target.url is None,
+                finished=done.cells == len(open_cells),
             )
-            raise
+        )
 
 
 def paper(
@@ -113,7 +133,7 @@ def paper(
         cells = cells_of(grid, chosen)
         open_cells = [cell for cell in cells if archive.load(cell) is None]
         if open_cells:
-            _play(archive, cells, open_cells, Target(url, headers), servers or _cpu_count())
+            _play(archive, cells, open_cells, Target(url, headers), servers or _processors())
     Console().print(
         f"All {len(cells)} cells are in {directory}. Next: prudent-simulator report {shlex.quote(str(directory))}",
         highlight=False,
