@@ -14,6 +14,8 @@ from rich.console import Console
 
 from simulator.client import ClientError
 from simulator.environments import Theta, environment_of
+from simulator.logs.command import replay_command, risk_command
+from simulator.logs.reading import LogError
 from simulator.own.command import OwnRun, run_own
 from simulator.own.loading import EnvironmentFileError, shipped_names
 from simulator.processes import ServerStartError
@@ -35,7 +37,7 @@ from simulator.settings import (
 
 _DEFAULT_ALGORITHMS = (AlgorithmName.LINUCB, AlgorithmName.LINUCB_CR, AlgorithmName.LINUCB_OGD_CR)
 
-_ABOUT = "Plays the experiments of Saux & Maillard (2023), and environments of your own, against a Prudent service."
+_ABOUT = "Plays the experiments of Saux & Maillard (2023), environments of your own, and logs of past decisions."
 _PAPER_OPTIONS = (
     "algorithm",
     "model",
@@ -62,6 +64,10 @@ app = typer.Typer(
 @app.callback(help=_ABOUT)
 def _group() -> None:
     """Hold the commands together."""
+
+
+app.command("risk")(risk_command)
+app.command("replay")(replay_command)
 
 
 def _conditioning(text: str) -> str | float:
@@ -240,7 +246,7 @@ def main() -> None:
     errors = Console(stderr=True)
     try:
         app()
-    except (ClientError, EnvironmentFileError, RunError, ServerStartError, OSError) as error:
+    except (ClientError, EnvironmentFileError, LogError, RunError, ServerStartError, OSError) as error:
         errors.print(f"Error: {error}", markup=False, highlight=False, soft_wrap=True)
         sys.exit(1)
 

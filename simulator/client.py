@@ -206,6 +206,16 @@ class Client:
         """Report many rewards, in order; raises for the first item that failed."""
         return self._batch("/reward/batch", RewardReply, items)
 
+    def observe(self, campaign_id: str, items: Sequence[Mapping[str, Any]]) -> None:
+        """Load observations made elsewhere, in order; those with an observation_id may be sent again."""
+        path = f"/campaigns/{quote(campaign_id, safe='')}/observations"
+        encoded = [orjson.dumps(dict(item)) for item in items]
+        for part in _slices(encoded):
+            answer = self._json(self._send("POST", path, b'{"items":[' + b",".join(encoded[part]) + b"]}"))
+            taken = [count for count in (answer.get("accepted"), answer.get("duplicates")) if isinstance(count, int)]
+            if sum(taken) != part.stop - part.start:
+                raise UnexpectedReply(f"{path} did not account for every item")
+
     def _batch(self, path: str, reply: type[Reply], items: Sequence[Mapping[str, Any]]) -> list[Reply]:
         encoded = [orjson.dumps(dict(item)) for item in items]
         names = [str(item.get("decision_id", number)) for number, item in enumerate(items)]

@@ -45,17 +45,22 @@ def shipped_names() -> list[str]:
     return sorted(entry.name.removesuffix(SUFFIX) for entry in _SHIPPED.iterdir() if entry.name.endswith(SUFFIX))
 
 
-def read_text(given: str) -> tuple[str, str]:
-    """Give the name to show and the text of a shipped environment or of a file. Raises EnvironmentFileError."""
+def read_text(given: str) -> str:
+    """Give the text of a shipped environment or of a file. Raises EnvironmentFileError."""
     if given in shipped_names():
-        return given, (_SHIPPED / f"{given}{SUFFIX}").read_text(encoding="utf-8")
-    path = Path(given)
-    if not path.is_file():
+        return (_SHIPPED / f"{given}{SUFFIX}").read_text(encoding="utf-8")
+    if not Path(given).is_file():
         raise EnvironmentFileError(f"{given}: no such file, and none of the shipped ones: {', '.join(shipped_names())}")
+    return read_file(given)
+
+
+def read_file(given: str) -> str:
+    """Give the text of a YAML file. Raises EnvironmentFileError, and OSError where it cannot be opened."""
+    path = Path(given)
     if path.stat().st_size > BYTES_MAX:
         raise EnvironmentFileError(f"{given}: has more than {BYTES_MAX:,} bytes")
     try:
-        return given, path.read_text(encoding="utf-8-sig")
+        return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise EnvironmentFileError(f"{given}: is not UTF-8 text (byte {error.start})") from error
 
@@ -99,13 +104,12 @@ def _line(error: ErrorDetails) -> str:
 
 def load_environment(given: str) -> OwnEnvironment:
     """Read, check and prepare an environment: a path, or the name of a shipped one. Raises EnvironmentFileError."""
-    shown, text = read_text(given)
-    content = parse_mapping(shown, text)
+    content = parse_mapping(given, read_text(given))
     try:
         return OwnEnvironment.of(EnvironmentFile.model_validate(content))
     except ValidationError as error:
         lines = [_line(detail) for detail in error.errors()]
         more = [f"and {len(lines) - _ERRORS_MAX} more"] if len(lines) > _ERRORS_MAX else []
-        raise EnvironmentFileError(f"{shown}: {'; '.join([*lines[:_ERRORS_MAX], *more])}") from error
+        raise EnvironmentFileError(f"{given}: {'; '.join([*lines[:_ERRORS_MAX], *more])}") from error
     except OwnEnvironmentError as error:
-        raise EnvironmentFileError(f"{shown}: {error}") from error
+        raise EnvironmentFileError(f"{given}: {error}") from error
