@@ -61,8 +61,8 @@ def print_uniform(console: Console, result: UniformReplay, measure: Measure) -> 
     _say(
         console,
         f"This estimates what the campaign would have earned over its first {result.matched} rounds, learning "
-        "included, if the log's rows are independent and alike. The intervals take the matched rows as given: they do not cover "
-        "how differently another log would have taught the campaign.",
+        "included, if the log's rows are independent and alike. The intervals take the matched rows as given: they do "
+        "not cover how differently another log would have taught the campaign.",
     )
 
 
@@ -117,7 +117,8 @@ def print_shadow(console: Console, result: Shadow, measure: Measure) -> None:
     _say(
         console,
         "Empirical is the risk of the rewards in the row's bin; off by is the risk of reward less prediction, and 0 "
-        "for a calibrated campaign. Off by above 0: it was too cautious; below 0: not enough.",
+        "for a calibrated campaign. Off by above 0: it was too cautious; below 0: not enough. By chance alone one bin "
+        "in twenty is outside its interval, and more where the bad outcomes are few in a bin.",
     )
     arms = Table(title="Recommendations on the rows held out")
     for column in ("Arm", "Used", "Recommended", "Never used in similar cases", f"Fewer than {RARE_BELOW} times"):
