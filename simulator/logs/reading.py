@@ -232,6 +232,9 @@ def _checked(line: int, raw: _Raw, *, rewards_only: bool) -> Row:
         features = {name: _features(name, values) for name, values in raw.features.items()}
         if arm not in features:
             raise _RowError(f"features: has none for {arm}, the arm that was chosen; has {', '.join(features)}")
+        for name, values in features.items():
+            if len(values) != len(features[arm]):
+                raise _RowError(f"features.{name}: has {len(values)} numbers, and {arm} has {len(features[arm])}")
     return Row(line, arm, reward, propensity, context, features)
 
 
@@ -251,7 +254,6 @@ def _check_alike(row: Row, first: Row) -> None:
     if lengths[0] != lengths[1]:
         raise _RowError(f"context: has {lengths[0]} numbers, and line {first.line} has {lengths[1]}")
     if row.features is not None and first.features is not None:
-        expected = len(next(iter(first.features.values())))
-        for arm, values in row.features.items():
-            if len(values) != expected:
-                raise _RowError(f"features.{arm}: has {len(values)} numbers, and line {first.line} has {expected}")
+        own, expected = len(row.features[row.arm]), len(first.features[first.arm])
+        if own != expected:
+            raise _RowError(f"features.{row.arm}: has {own} numbers, and line {first.line} has {expected}")

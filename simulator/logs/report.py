@@ -82,13 +82,13 @@ def print_weighted(console: Console, result: WeightedEvaluation, measure: Measur
     _say(
         console,
         f"{result.matched} of {result.held_out} rows match; their weights say as much as "
-        f"{result.effective_sample_size:.0f} equally weighted rows (largest weight {_number(result.weight_max)}, mean "
-        f"weight {result.mean_weight:.3f}, {_between(result.mean_weight_interval)}).",
+        f"{result.effective_sample_size:.0f} equally weighted rows (largest weight {_number(result.weight_max)}; mean "
+        f"weight {result.mean_weight:.3f}, standard error {result.mean_weight_error:.3f}).",
     )
     if result.unsupported:
         _say(
             console,
-            "Do not rely on these values: the mean weight should be 1. The log gave some of the campaign's choices no "
+            "Do not rely on these values: the mean weight should be 1, and is not. The log gave some of the campaign's choices no "
             "chance, or its propensities are wrong.",
         )
     _say(

@@ -46,7 +46,11 @@ def shared(**changes: Any) -> dict[str, Any]:
         "spread": {"v": 1},
         "arms": [
             {"arm_id": "a", "features": {"u": {"context": "x", "factor": 3, "offset": 1}, "v": 1}, "reward": reward},
-            {"arm_id": "b", "features": {"u": {"law": "uniform", "minimum": 0, "maximum": 1}, "v": 2}, "reward": reward},
+            {
+                "arm_id": "b",
+                "features": {"u": {"law": "uniform", "minimum": 0, "maximum": 1}, "v": 2},
+                "reward": reward,
+            },
         ],
         **changes,
     }
