@@ -88,8 +88,8 @@ def print_weighted(console: Console, result: WeightedEvaluation, measure: Measur
     if result.unsupported:
         _say(
             console,
-            "Do not rely on these values: the mean weight should be 1, and is not. The log gave some of the campaign's choices no "
-            "chance, or its propensities are wrong.",
+            "Do not rely on these values: the mean weight should be 1, and is not. The log gave some of the campaign's "
+            "choices no chance, or its propensities are wrong.",
         )
     _say(
         console,

@@ -27,8 +27,8 @@ from simulator.logs.reading import LogError
 class WeightedEvaluation:
     """What the weights say, on the rows held out.
 
-    matched: rows of positive weight; mean_weight: 1 but for chance where the log explored, with its standard error; log: what the log's own
-    choices gave; gain: the policy's SNIPS risk less the log's.
+    matched: rows of positive weight; mean_weight: 1 but for chance where the log explored, with its standard error;
+    log: what the log's own choices gave; gain: the policy's SNIPS risk less the log's.
     """
 
     fitted: int

@@ -13,10 +13,10 @@ def written(tmp_path: Path, content: str | bytes) -> Path:
     return path
 
 
-def failure(tmp_path: Path, content: str | bytes, columns: Columns = Columns()) -> str:
+def failure(tmp_path: Path, content: str | bytes, columns: Columns | None = None) -> str:
     path = written(tmp_path, content)
     with pytest.raises(LogError) as failed:
-        read_log(path, columns)
+        read_log(path, columns or Columns())
     message = str(failed.value)
     assert message.startswith(f"{path}: ")
     assert "\n" not in message
@@ -29,7 +29,8 @@ def same(log: Log) -> list[tuple[object, ...]]:
 
 def test_both_formats_say_the_same(tmp_path: Path) -> None:
     """A byte order mark, Windows line ends, blank lines, and numbers in any spelling, as spreadsheets write them."""
-    table = b"\xef\xbb\xbfarm,when,reward,propensity,context.x,context.y\r\na,mon,1,0.5,1e1,-2\r\n\r\nb,tue,-0.5,.25,0,3\r\n"
+    table = b"\xef\xbb\xbfarm,when,reward,propensity,context.x,context.y\r\na,mon,1,0.5,1e1,-2\r\n\r\n"
+    table += b"b,tue,-0.5,.25,0,3\r\n"
     lines = (
         '{"arm": "a", "reward": 1, "propensity": 0.5, "context": {"x": 10, "y": -2}, "when": "mon"}\n\n'
         '{"arm": "b", "reward": -0.5, "propensity": 0.25, "context": {"y": 3, "x": 0}}'

@@ -97,5 +97,5 @@ def test_what_is_no_environment_at_all(tmp_path: Path, content: str | bytes, mes
 def test_a_name_that_is_not_there_lists_those_that_are() -> None:
     """A typing error in the name of a shipped one."""
     assert shipped_names() == ["ad-revenue", "crop-advice", "dosing"]
-    with pytest.raises(EnvironmentFileError, match="dosage: no such file.*ad-revenue, crop-advice, dosing"):
+    with pytest.raises(EnvironmentFileError, match=r"dosage: no such file.*ad-revenue, crop-advice, dosing"):
         load_environment("dosage")
