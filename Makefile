@@ -38,7 +38,7 @@ test: $(VENV)/.dev ## Install everything, check the code, and run all tests
 soak: $(VENV)/.dev ## The tests of load, learning and numbers at full length (about half an hour)
 	SOAK_SECONDS=10 SOAK_ROUNDS=1500 SOAK_SEEDS=20 SOAK_UPDATES=100000 SOAK_PROBLEMS=1000 SOAK_TINY=6000 \
 		$(BIN)/python -m pytest -s tests/test_concurrency.py tests/test_first_campaign.py \
-		tests/core/test_adversarial.py tests/core/test_exact_incremental.py
+		tests/core/test_adversarial.py tests/core/test_exact_incremental.py tests/simulator/own/test_run.py
 
 check: $(VENV)/.dev ## Lint, formatting, types and import contracts
 	$(BIN)/python -m ruff check .

@@ -1,11 +1,9 @@
 """The command `prudent-simulator`."""
 
-import secrets
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
@@ -13,16 +11,21 @@ from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from simulator.client import Client, ClientError
+from simulator.client import ClientError
 from simulator.environments import Theta, environment_of
+from simulator.logs.command import replay_command, risk_command
+from simulator.logs.reading import LogError
+from simulator.own.command import OwnRun, run_own
+from simulator.own.loading import EnvironmentFileError, shipped_names
 from simulator.paper.cells import PaperError
 from simulator.paper.command import paper
 from simulator.processes import ServerStartError
+from simulator.published import ROUNDS
 from simulator.report import print_table, write_json
 from simulator.runner import RunError, RunPlan, RunResult, run
-from simulator.server import Database, own_server
+from simulator.server import Database
+from simulator.session import open_client, progress_bar, run_id_of
 from simulator.settings import (
     CONDITIONING_NAMES,
     AlgorithmName,
@@ -36,17 +39,37 @@ from simulator.settings import (
 
 _DEFAULT_ALGORITHMS = (AlgorithmName.LINUCB, AlgorithmName.LINUCB_CR, AlgorithmName.LINUCB_OGD_CR)
 
+_ABOUT = "Plays the experiments of Saux & Maillard (2023), environments of your own, and logs of past decisions."
+_PAPER_OPTIONS = (
+    "algorithm",
+    "model",
+    "theta",
+    "bonus",
+    "conditioning",
+    "projection",
+    "parameter_bound",
+    "noise_scale",
+    "exploration",
+    "step_schedule",
+    "step_size",
+    "radius",
+)
+
 app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    help="Replays the experiments of Saux & Maillard (2023) against a running Prudent service.",
+    help=_ABOUT,
 )
 
 
-@app.callback()
+@app.callback(help=_ABOUT)
 def _group() -> None:
-    """Replays the experiments of Saux & Maillard (2023) against a running Prudent service."""
+    """Hold the commands together."""
+
+
+app.command("risk")(risk_command)
+app.command("replay")(replay_command)
 
 
 def _conditioning(text: str) -> str | float:
@@ -58,44 +81,25 @@ def _conditioning(text: str) -> str | float:
         raise typer.BadParameter(f"a number or one of {', '.join(CONDITIONING_NAMES)}") from error
 
 
-@contextmanager
-def _service(url: str | None, server: Database | None) -> Iterator[str]:
-    if url is not None:
-        yield url
-    elif server is not None:
-        with own_server(server) as address:
-            yield address
-
-
 def _play(plan: RunPlan, url: str | None, server: Database | None, api_key: str | None, *, keep: bool) -> RunResult:
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-    )
-    headers = {"authorization": f"Bearer {api_key}"} if api_key else {}
-    with _service(url, server) as address, Client(address, headers=headers) as client:
-        client.health()
-        with Progress(*columns, console=Console(stderr=True)) as progress:
-            task = progress.add_task("Rounds", total=plan.rounds)
-            return run(
-                client,
-                plan,
-                clock=time.perf_counter,
-                on_round=lambda done: progress.update(task, completed=done),
-                keep=keep or server is not None,  # an own database goes away as a whole
-            )
+    with open_client(url, server, api_key) as client, progress_bar() as progress:
+        task = progress.add_task("Rounds", total=plan.rounds)
+        return run(
+            client,
+            plan,
+            clock=time.perf_counter,
+            on_round=lambda done: progress.update(task, completed=done),
+            keep=keep or server is not None,  # an own database goes away as a whole
+        )
 
 
-def _run_id(given: str | None, experiment: int, seed: int, server: Database | None) -> str:
-    """Choose a run id: fixed on a fresh database, so that the run repeats; random where others may be at work."""
-    if given is not None:
-        return given
-    stem = f"experiment-{experiment}.seed-{seed}"
-    return stem if server is not None else f"{stem}.{secrets.token_hex(4)}"
+def _refuse_paper_options(context: typer.Context) -> None:
+    """What describes an algorithm or the paper's model stands in the file of an environment of one's own."""
+    sources = {name: context.get_parameter_source(name) for name in _PAPER_OPTIONS}
+    given = [name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"]
+    if given:
+        options = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        raise typer.BadParameter(f"{options}: goes with --experiment; with --environment the file says it")
 
 
 def _settings(base: Settings, changes: Mapping[str, object]) -> Settings:
@@ -108,13 +112,29 @@ def _settings(base: Settings, changes: Mapping[str, object]) -> Settings:
 
 @app.command("run")
 def run_command(
-    experiment: Annotated[int, typer.Option(min=1, max=3, help="Which experiment of the paper.")],
+    context: typer.Context,
+    experiment: Annotated[int | None, typer.Option(min=1, max=3, help="Which experiment of the paper.")] = None,
+    environment: Annotated[
+        str | None,
+        typer.Option(
+            help="Instead of an experiment: a YAML file that describes an environment of your own, or one that comes "
+            f"with the simulator: {', '.join(shipped_names())}."
+        ),
+    ] = None,
     url: Annotated[str | None, typer.Option(help="Address of a running service.")] = None,
     server: Annotated[
         Database | None, typer.Option(help="Start a service of our own on a temporary database instead.")
     ] = None,
-    replications: Annotated[int, typer.Option(min=1, max=10_000, help="Independent repetitions.")] = 20,
-    rounds: Annotated[int, typer.Option(min=1, max=999_999, help="Rounds in each (the paper: 1500).")] = 1500,
+    replications: Annotated[
+        int | None,
+        typer.Option(min=1, max=10_000, help="Independent repetitions. Default: 20, or what the environment says."),
+    ] = None,
+    rounds: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=999_999, help="Rounds in each. Default: the paper's 1500, or what the environment says."
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of all random numbers.")] = 0,
     algorithm: Annotated[
         list[AlgorithmName] | None,
@@ -172,10 +192,18 @@ def run_command(
         str | None, typer.Option(envvar="PRUDENT_API_KEY", help="Key of a service that asks for one.")
     ] = None,
 ) -> None:
-    """Run one experiment, print its final regrets beside the expected ones, and save its curves."""
+    """Run an experiment or an environment of your own, print its final regrets, and save its curves."""
     if (url is None) == (server is None):
         raise typer.BadParameter("give either --url or --server")
-    environment = environment_of(experiment, theta)
+    if environment is not None:
+        if experiment is not None:
+            raise typer.BadParameter("give either --experiment or --environment")
+        _refuse_paper_options(context)
+        run_own(OwnRun(environment, url, server, replications, rounds, seed, coverage, output, keep, run_id, api_key))
+        return
+    if experiment is None:
+        raise typer.BadParameter("give either --experiment or --environment")
+    of_paper = environment_of(experiment, theta)
     changes = {
         "bonus": bonus,
         "conditioning": None if conditioning is None else _conditioning(conditioning),
@@ -188,14 +216,14 @@ def run_command(
         "radius": radius,
     }
     plan = RunPlan(
-        environment=environment,
+        environment=of_paper,
         layout=model,
         algorithms=tuple(algorithm or _DEFAULT_ALGORITHMS),
-        settings=_settings(paper_settings(environment, model), changes),
-        replications=replications,
-        rounds=rounds,
+        settings=_settings(paper_settings(of_paper, model), changes),
+        replications=replications or 20,
+        rounds=rounds or ROUNDS,
         seed=seed,
-        run_id=_run_id(run_id, experiment, seed, server),
+        run_id=run_id_of(run_id, f"experiment-{experiment}.seed-{seed}", server),
         coverage=coverage,
     )
     if output is not None:
@@ -223,7 +251,7 @@ def main() -> None:
     errors = Console(stderr=True)
     try:
         app()
-    except (ClientError, RunError, PaperError, ServerStartError, OSError) as error:
+    except (ClientError, EnvironmentFileError, LogError, PaperError, RunError, ServerStartError, OSError) as error:
         errors.print(f"Error: {error}", markup=False, highlight=False, soft_wrap=True)
         sys.exit(1)
 

@@ -234,6 +234,19 @@ class Client:
         """Report many rewards; gives the replies in order, raises for the first item that failed."""
         return self._batch("/reward/batch", RewardReply, items)
 
+    def select_parsed(self, items: Sequence[JsonObject]) -> list[SelectReply]:
+        """As `select_batch`, every reply checked in full: for a few, where the time does not matter."""
+        return [self._parse(SelectReply, answer) for answer in self.select_batch(items)]
+
+    def observe(self, campaign_id: str, items: Sequence[JsonObject]) -> None:
+        """Load observations made elsewhere, in order; those with an observation_id may be sent again."""
+        path = f"/campaigns/{quote(campaign_id, safe='')}/observations"
+        for part, body in _parts(items):
+            answer = self._json(self._send("POST", path, body))
+            taken = [count for count in (answer.get("accepted"), answer.get("duplicates")) if isinstance(count, int)]
+            if sum(taken) != len(part):
+                raise UnexpectedReply(f"{path} did not account for every item")
+
     def _batch(self, path: str, reply: type[Reply], items: Sequence[JsonObject]) -> list[JsonObject]:
         """Send items in as few calls as the limits allow. Of the replies only the presence of fields is checked."""
         needed = itemgetter(*(name for name, field in reply.model_fields.items() if field.is_required()))

@@ -62,7 +62,8 @@ def _coverage(outcome: Outcome) -> str:
     return "-" if outcome.covered is None else f"{outcome.covered.mean():.2f}"
 
 
-def _in_brief(figures: dict[str, float]) -> str:
+def in_brief(figures: dict[str, float]) -> str:
+    """Write a summary as median [5%, 25%, 75%, 95%]."""
     tails = ", ".join(f"{figures[f'percentile_{percent}']:.0f}" for percent in PERCENTILES if percent != 50)
     return f"{figures['median']:.0f} [{tails}]"
 
@@ -83,7 +84,7 @@ def print_table(console: Console, result: RunResult) -> None:
         published, expected = _reference_values(plan, algorithm)
         covered = [_coverage(outcome)] if plan.coverage else []
         mean = f"{figures['mean']:.0f}"
-        table.add_row(algorithm.value, _in_brief(figures), mean, *covered, expected, published)
+        table.add_row(algorithm.value, in_brief(figures), mean, *covered, expected, published)
     console.print(table)
     if plan.rounds != ROUNDS:
         console.print(f"Published and expected values exist for {ROUNDS} rounds only.")

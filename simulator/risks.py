@@ -98,12 +98,12 @@ class TwoPieceNormal:
         _check_level(level)
 
         def balance(value: float) -> float:
-            above = self._expected_excess(value)
+            above = self.expected_excess(value)
             return level * above - (1.0 - level) * (above - self.mean + value)
 
         return _root(balance, _STANDARD_DEVIATIONS_MAX * max(self.left, self.right))
 
-    def _expected_excess(self, value: float) -> float:
+    def expected_excess(self, value: float) -> float:
         """E(Y - value)+, from the partial moments of a half normal."""
         if value < 0.0:
             return self.mean - value + self._half_excess(-value, self.left, self.mass_below)

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,67 @@ _RUN_ID = re.compile(r"[A-Za-z0-9._~-]{1,64}")
 
 class RunError(Exception):
     """The run cannot start or go on."""
+
+
+NameT = TypeVar("NameT", bound=str)
+
+
+def check_run(run_id: str, rounds: int, replications: int) -> None:
+    """Refuse ids that cannot be sent, and runs of no or too many rounds. Raises RunError."""
+    if not _RUN_ID.fullmatch(run_id):
+        raise RunError("the run id must be 1 to 64 characters out of A-Z a-z 0-9 . _ ~ -")
+    if not 1 <= rounds <= ROUNDS_MAX or replications < 1:
+        raise RunError(f"there must be 1 to {ROUNDS_MAX} rounds and at least 1 replication")
+
+
+class Draws(Protocol):
+    """Draws the rounds of all replications, chunk after chunk."""
+
+    def draw(self, rounds: int) -> Rounds:
+        """Draw the next rounds of every replication."""
+
+
+class Plan(Protocol[NameT]):
+    """What can be played: an experiment of the paper, or an environment of one's own."""
+
+    @property
+    def algorithms(self) -> tuple[NameT, ...]:
+        """Names of the algorithms, each different."""
+
+    @property
+    def replications(self) -> int:
+        """R."""
+
+    @property
+    def rounds(self) -> int:
+        """T."""
+
+    @property
+    def coverage(self) -> bool:
+        """Whether the scores of all arms are asked for and judged."""
+
+    @property
+    def warmup_rounds(self) -> int:
+        """Rounds before the scores count."""
+
+    @property
+    def arm_names(self) -> list[str]:
+        """Ids of the arms, in order."""
+
+    def campaign_ids(self, algorithm: NameT) -> list[str]:
+        """Name the campaigns of one algorithm, (R,)."""
+
+    def campaign_request(self, algorithm: NameT, position: int) -> dict[str, Any]:
+        """Write the body of `POST /campaigns` for one of the replications, the first being 0."""
+
+    def candidates(self, features: FloatArray) -> list[dict[str, Any]]:
+        """Write the part of a select request that depends on the round, one for each replication."""
+
+    def judges_risk(self, algorithm: NameT) -> bool:
+        """Whether the algorithm estimates the environment's risk, so that its scores can be judged by it."""
+
+    def sampler(self) -> Draws:
+        """Open the random streams."""
 
 
 @dataclass(frozen=True)
@@ -63,10 +124,9 @@ class RunPlan:
         return range(self.first_replication, self.first_replication + self.replications)
 
     def __post_init__(self) -> None:
-        if not _RUN_ID.fullmatch(self.run_id):
-            raise RunError("the run id must be 1 to 64 characters out of A-Z a-z 0-9 . _ ~ -")
-        if not 1 <= self.rounds <= ROUNDS_MAX or self.replications < 1 or self.first_replication < 0:
-            raise RunError(f"there must be 1 to {ROUNDS_MAX} rounds and at least 1 replication, numbered from 0")
+        check_run(self.run_id, self.rounds, self.replications)
+        if self.first_replication < 0:
+            raise RunError("replications are numbered from 0")
         if not self.algorithms or len(set(self.algorithms)) != len(self.algorithms):
             raise RunError("name at least one algorithm, and each only once")
         if self.layout is not Layout.SHARED and self.environment.experiment != 2:
@@ -75,6 +135,34 @@ class RunPlan:
     def campaign_ids(self, algorithm: AlgorithmName) -> list[str]:
         """Name the campaigns of one algorithm, (R,)."""
         return [f"{self.run_id}.{algorithm}.{number:05d}" for number in self.numbers]
+
+    @property
+    def warmup_rounds(self) -> int:
+        """Rounds before the scores count."""
+        return self.settings.warmup * self.environment.arm_count
+
+    @property
+    def arm_names(self) -> list[str]:
+        """Ids of the arms, in order."""
+        return arm_ids(self.environment)
+
+    def campaign_request(self, algorithm: AlgorithmName, position: int) -> dict[str, Any]:
+        """Write the body of `POST /campaigns` for one of the replications, the first being 0."""
+        common = CampaignPlan(self.environment, self.layout, algorithm, self.settings)
+        seed = campaign_seed(self.environment, self.seed, self.numbers[position])
+        return common.request(self.campaign_ids(algorithm)[position], seed)
+
+    def candidates(self, features: FloatArray) -> list[dict[str, Any]]:
+        """Write the part of a select request that depends on the round, one for each replication."""
+        return select_candidates(self.layout, self.arm_names, features)
+
+    def judges_risk(self, algorithm: AlgorithmName) -> bool:
+        """All but LinUCB: the mean is not the risk, and its scores say nothing about it."""
+        return algorithm is not AlgorithmName.LINUCB
+
+    def sampler(self) -> Sampler:
+        """Open the random streams."""
+        return Sampler(self.environment, self.seed, self.numbers)
 
 
 @dataclass
@@ -103,6 +191,14 @@ class Outcome:
 
 
 @dataclass(frozen=True)
+class Played(Generic[NameT]):
+    """Outcomes by algorithm, in the order of the plan."""
+
+    outcomes: dict[NameT, Outcome]
+    timings: Timings
+
+
+@dataclass(frozen=True)
 class RunResult:
     """Outcomes by algorithm, in the order of the plan."""
 
@@ -126,9 +222,9 @@ class _Tracks:
 
 
 @dataclass
-class _Run:
+class _Run(Generic[NameT]):
     client: Client
-    plan: RunPlan
+    plan: Plan[NameT]
     clock: Callable[[], float]
     campaigns: Sequence[str]
     timings: Timings = field(default_factory=Timings)
@@ -136,11 +232,9 @@ class _Run:
     candidates: list[JsonObject] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.arm_names = arm_ids(self.plan.environment)
-        self.arm_index = {name: index for index, name in enumerate(self.arm_names)}
+        self.arm_index = {name: index for index, name in enumerate(self.plan.arm_names)}
         self.tracks = _Tracks.empty(len(self.campaigns), self.plan.rounds)
         self.rows = np.arange(len(self.campaigns))
-        self.first_scored = self.plan.settings.warmup * self.plan.environment.arm_count
 
     def play(self, chunk: Rounds, offset: int, on_round: Callable[[int], None]) -> None:
         """Play the rounds of one chunk, the first of which is round `offset` of the run."""
@@ -172,12 +266,12 @@ class _Run:
         self.timings.reward_seconds += self.clock() - answered
         self.timings.pairs += len(decisions)
         self.tracks.arms[:, number] = arms
-        if self.plan.coverage and number >= self.first_scored:
+        if self.plan.coverage and number >= self.plan.warmup_rounds:
             self._check_coverage(replies, chunk.risks[:, step])
 
     def _selects(self, features: FloatArray, decisions: Sequence[str]) -> list[JsonObject]:
         if self.features is None or not np.array_equal(features, self.features):  # two experiments never change them
-            of_algorithm = select_candidates(self.plan.layout, self.arm_names, features)
+            of_algorithm = self.plan.candidates(features)
             self.features, self.candidates = features, of_algorithm * len(self.plan.algorithms)
         shared = {"explain": True} if self.plan.coverage else {}
         return [
@@ -193,7 +287,7 @@ class _Run:
             row = wrong.index(True) if any(wrong) else int(arms.argmin())
             raise RunError(
                 f"decision {decisions[row]} came back as {replies[row]['decision_id']} for arm "
-                f"{replies[row]['arm_id']}, which is not one of {', '.join(self.arm_names)}"
+                f"{replies[row]['arm_id']}, which is not one of {', '.join(self.arm_index)}"
             )
         return arms
 
@@ -209,16 +303,14 @@ class _Run:
 
 
 @contextmanager
-def _created(client: Client, plan: RunPlan, *, keep: bool) -> Iterator[list[str]]:
+def _created(client: Client, plan: Plan[NameT], *, keep: bool) -> Iterator[list[str]]:
     """Create the campaigns, and delete them afterwards unless they are to be kept or the service is gone."""
     created: list[str] = []
     try:
         for algorithm in plan.algorithms:
-            common = CampaignPlan(plan.environment, plan.layout, algorithm, plan.settings)
-            for number, campaign_id in zip(plan.numbers, plan.campaign_ids(algorithm), strict=True):
-                seed = campaign_seed(plan.environment, plan.seed, number)
+            for position, campaign_id in enumerate(plan.campaign_ids(algorithm)):
                 created.append(campaign_id)
-                client.create_campaign(common.request(campaign_id, seed))
+                client.create_campaign(plan.campaign_request(algorithm, position))
         yield created
     except ServerUnreachable:
         raise  # there is nobody to ask for a deletion
@@ -246,12 +338,25 @@ def run(
     on_round: Callable[[int], None] = lambda _: None,
     keep: bool = False,
 ) -> RunResult:
+    """Play an experiment of the paper; see `play`."""
+    played = play(client, plan, clock=clock, on_round=on_round, keep=keep)
+    return RunResult(plan, played.outcomes, played.timings)
+
+
+def play(
+    client: Client,
+    plan: Plan[NameT],
+    *,
+    clock: Callable[[], float],
+    on_round: Callable[[int], None] = lambda _: None,
+    keep: bool = False,
+) -> Played[NameT]:
     """Play the plan and give what every algorithm did.
 
     clock: seconds, only ever going up; on_round: told how many rounds are done; keep: leave the campaigns on the
     service. Raises ClientError when the service is gone or refuses, RunError when it answers nonsense.
     """
-    sampler = Sampler(plan.environment, plan.seed, plan.numbers)
+    sampler = plan.sampler()
     started = clock()
     with _created(client, plan, keep=keep) as campaigns:
         state = _Run(client, plan, clock, campaigns)
@@ -260,16 +365,13 @@ def run(
             state.play(chunk, offset, on_round)
         models = {name: client.model(plan.campaign_ids(name)[0]) for name in plan.algorithms}
     state.timings.total_seconds = clock() - started
-    return RunResult(plan, _outcomes(plan, state.tracks, models), state.timings)
+    return Played(_outcomes(plan, state.tracks, models), state.timings)
 
 
-def _outcomes(
-    plan: RunPlan, tracks: _Tracks, models: dict[AlgorithmName, dict[str, Any]]
-) -> dict[AlgorithmName, Outcome]:
+def _outcomes(plan: Plan[NameT], tracks: _Tracks, models: dict[NameT, dict[str, Any]]) -> dict[NameT, Outcome]:
     outcomes = {}
     for position, name in enumerate(plan.algorithms):
         rows = slice(position * plan.replications, (position + 1) * plan.replications)
-        # The mean is not the risk: what LinUCB estimates says nothing about it.
-        covered = tracks.covered[rows] if plan.coverage and name is not AlgorithmName.LINUCB else None
+        covered = tracks.covered[rows] if plan.coverage and plan.judges_risk(name) else None
         outcomes[name] = Outcome(tracks.regret[rows].cumsum(axis=1), tracks.arms[rows], covered, models[name])
     return outcomes

@@ -1,0 +1,259 @@
+"""Reads logs of past decisions from CSV or JSON lines, and names the line of everything that is wrong.
+
+A row has an arm and a reward; optionally the propensity, the probability with which the arm was chosen; and either a
+context (numbers about the case) or features (numbers about each arm that could be chosen).
+
+CSV: columns `arm`, `reward`, `propensity`, `context.NAME` and `features.ARM.NAME`; the names of the first three, and
+which columns are the context, can be given. JSON lines: `context` is a list of numbers or an object of them,
+`features` an object of lists, one for each candidate. What is not named here is ignored.
+"""
+
+import csv
+import io
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+ROWS_MAX = 5_000_000
+ERRORS_MAX = 10
+REWARD_MAX = 1e9
+FEATURE_MAX = 1e6
+CSV_FIELD_CHARACTERS_MAX = 1_000_000
+_CONTEXT, _FEATURES = "context.", "features."
+
+
+class LogError(Exception):
+    """A log cannot be used; the message names the file and the lines."""
+
+
+class _RowError(ValueError):
+    """What is wrong in one row."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What the fields are called. context: the columns that are the context; empty: all that start with context."""
+
+    arm: str = "arm"
+    reward: str = "reward"
+    propensity: str = "propensity"
+    context: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One past decision. line: in the file, from 1; features: by candidate."""
+
+    line: int
+    arm: str
+    reward: float
+    propensity: float | None = None
+    context: tuple[float, ...] | None = None
+    features: dict[str, tuple[float, ...]] | None = None
+
+
+@dataclass(frozen=True)
+class Log:
+    """A whole log, in the file's order. context_names: where the file has names."""
+
+    path: Path
+    rows: list[Row]
+    context_names: tuple[str, ...] | None
+
+    @property
+    def arms(self) -> list[str]:
+        """Every arm that was chosen or could be, in order of appearance."""
+        seen = {arm: None for row in self.rows for arm in (row.arm, *(row.features or ()))}
+        return list(seen)
+
+
+@dataclass(frozen=True, slots=True)
+class _Raw:
+    """A row as it stands in the file: numbers are not checked yet, and None is what is not there."""
+
+    arm: Any
+    reward: Any
+    propensity: Any
+    context: dict[str, Any] | list[Any] | None
+    features: dict[str, Any] | None
+
+
+def read_log(path: Path, columns: Columns = Columns(), *, rewards_only: bool = False) -> Log:
+    """Read a log. rewards_only: arm and reward suffice, and the rest is not looked at. Raises LogError."""
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise LogError(f"{path}: is not UTF-8 text (byte {error.start})") from error
+    start = text.lstrip()[:1]
+    if not start:
+        raise LogError(f"{path}: is empty")
+    raws = _json_rows(text, columns) if start == "{" else _csv_rows(path, text, columns, rewards_only=rewards_only)
+    rows: list[Row] = []
+    errors: list[str] = []
+    names: tuple[str, ...] | None = None
+    for line, raw in raws:
+        try:
+            if isinstance(raw, str):
+                raise _RowError(raw)
+            if not rewards_only and isinstance(raw.context, dict):
+                names = names or tuple(raw.context)
+                raw = replace(raw, context=_in_order(raw.context, names))
+            row = _checked(line, raw, rewards_only=rewards_only)
+            if rows:
+                _check_alike(row, rows[0])
+            rows.append(row)
+        except _RowError as error:
+            errors.append(f"line {line}: {error}")
+            if len(errors) == ERRORS_MAX:
+                errors.append("and perhaps more")
+                break
+        if len(rows) > ROWS_MAX:
+            raise LogError(f"{path}: has more than {ROWS_MAX:,} rows")
+    if errors:
+        raise LogError(f"{path}: {'; '.join(errors)}")
+    if not rows:
+        raise LogError(f"{path}: has no rows")
+    return Log(path, rows, names)
+
+
+def _in_order(context: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    if set(context) != set(names):
+        raise _RowError(f"context: must have {', '.join(names)}; has {', '.join(context)}")
+    return {name: context[name] for name in names}
+
+
+def _json_rows(text: str, columns: Columns) -> Iterator[tuple[int, _Raw | str]]:
+    """Give each line's row, or what is wrong with it; a line break cannot stand within a text of JSON."""
+    for line, part in enumerate(text.split("\n"), start=1):
+        if not part.strip():
+            continue
+        try:
+            content = orjson.loads(part)
+        except orjson.JSONDecodeError as error:
+            yield line, f"is not JSON: {error}"
+            continue
+        if not isinstance(content, dict):
+            yield line, "must be an object, {...}"
+            continue
+        context, features = content.get("context"), content.get("features")
+        if columns.context:
+            context = {name: content.get(name) for name in columns.context}
+        if context is not None and not isinstance(context, dict | list):
+            yield line, "context: must be a list of numbers or an object of them"
+        elif features is not None and not isinstance(features, dict):
+            yield line, 'features: must give the numbers of every candidate, {"arm": [numbers], ...}'
+        else:
+            arm, reward = content.get(columns.arm), content.get(columns.reward)
+            yield line, _Raw(arm, reward, content.get(columns.propensity), context, features)
+
+
+def _csv_rows(path: Path, text: str, columns: Columns, *, rewards_only: bool) -> Iterator[tuple[int, _Raw | str]]:
+    csv.field_size_limit(CSV_FIELD_CHARACTERS_MAX)
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    header = [name.strip() for name in next(reader)]
+    _check_header(path, header, columns, rewards_only=rewards_only)
+    place = {name: number for number, name in enumerate(header)}
+    context = columns.context or tuple(name for name in header if name.startswith(_CONTEXT))
+    of_arms: dict[str, list[int]] = {}
+    for name in header:
+        if name.startswith(_FEATURES):
+            of_arms.setdefault(name.removeprefix(_FEATURES).rpartition(".")[0], []).append(place[name])
+    while True:
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            yield reader.line_num, f"is not CSV: {error}"
+            continue
+        if not cells:
+            continue
+        if len(cells) != len(header):
+            yield reader.line_num, f"has {len(cells)} fields, and the header has {len(header)}"
+            continue
+        arm, reward = cells[place[columns.arm]], cells[place[columns.reward]]
+        propensity = cells[place[columns.propensity]] if columns.propensity in place else None
+        own = {name.removeprefix(_CONTEXT): cells[place[name]] for name in context} if context else None
+        # A candidate that was not there in a round has all its cells empty.
+        listed = {name: [cells[number] for number in places] for name, places in of_arms.items()}
+        features = {name: values for name, values in listed.items() if any(value.strip() for value in values)}
+        yield reader.line_num, _Raw(arm, reward, propensity or None, own, features or None)
+
+
+def _check_header(path: Path, header: Sequence[str], columns: Columns, *, rewards_only: bool) -> None:
+    found = ", ".join(header[:20])
+    twice = sorted({name for name in header if header.count(name) > 1})
+    if twice:
+        raise LogError(f"{path}: line 1: the column {twice[0]} is there twice")
+    for name in (columns.arm, columns.reward, *(() if rewards_only else columns.context)):
+        if name not in header:
+            hint = "; is the separator a comma?" if len(header) == 1 and ";" in header[0] else ""
+            raise LogError(f"{path}: line 1: there is no column {name}; found: {found}{hint}")
+
+
+def _number(field: str, value: Any, magnitude_max: float) -> float:
+    if value is None or value == "":
+        raise _RowError(f"{field}: is missing")
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise _RowError(f"{field}: must be a number")
+    try:
+        number = float(value)
+    except (ValueError, OverflowError) as error:
+        raise _RowError(f"{field}: must be a number, not '{str(value)[:40]}'") from error
+    if not math.isfinite(number) or abs(number) > magnitude_max:
+        raise _RowError(f"{field}: must lie between -{magnitude_max:g} and {magnitude_max:g}, not {number}")
+    return number
+
+
+def _checked(line: int, raw: _Raw, *, rewards_only: bool) -> Row:
+    arm = str(raw.arm) if isinstance(raw.arm, int) and not isinstance(raw.arm, bool) else raw.arm
+    if not isinstance(arm, str) or not arm.strip():
+        raise _RowError("arm: is missing" if arm is None or isinstance(arm, str) else "arm: must be a text")
+    reward = _number("reward", raw.reward, REWARD_MAX)
+    arm = arm.strip()
+    if rewards_only:
+        return Row(line, arm, reward)
+    propensity = None
+    if raw.propensity is not None:
+        propensity = _number("propensity", raw.propensity, REWARD_MAX)
+        if not 0.0 < propensity <= 1.0:
+            raise _RowError(f"propensity: must be above 0 and at most 1, not {propensity:g}")
+    if raw.context is not None and raw.features is not None:
+        raise _RowError("has both a context and features; give one of the two")
+    context = features = None
+    if raw.context is not None:
+        listed = raw.context.items() if isinstance(raw.context, dict) else enumerate(raw.context)
+        context = tuple(_number(f"context.{name}", value, FEATURE_MAX) for name, value in listed)
+    if raw.features is not None:
+        features = {name: _features(name, values) for name, values in raw.features.items()}
+        if arm not in features:
+            raise _RowError(f"features: has none for {arm}, the arm that was chosen; has {', '.join(features)}")
+        for name, values in features.items():
+            if len(values) != len(features[arm]):
+                raise _RowError(f"features.{name}: has {len(values)} numbers, and {arm} has {len(features[arm])}")
+    return Row(line, arm, reward, propensity, context, features)
+
+
+def _features(arm: str, values: Any) -> tuple[float, ...]:
+    if not isinstance(values, list) or not values:
+        raise _RowError(f"features.{arm}: must be a list of numbers")
+    return tuple(_number(f"features.{arm}.{place}", value, FEATURE_MAX) for place, value in enumerate(values))
+
+
+def _check_alike(row: Row, first: Row) -> None:
+    """Every row has what the first one has: otherwise half of a log would be judged by another rule."""
+    for field in ("propensity", "context", "features"):
+        here, there = getattr(row, field) is not None, getattr(first, field) is not None
+        if here != there:
+            raise _RowError(f"{field}: {'is here' if here else 'is missing'}, unlike in line {first.line}")
+    lengths = len(row.context or ()), len(first.context or ())
+    if lengths[0] != lengths[1]:
+        raise _RowError(f"context: has {lengths[0]} numbers, and line {first.line} has {lengths[1]}")
+    if row.features is not None and first.features is not None:
+        own, expected = len(row.features[row.arm]), len(first.features[first.arm])
+        if own != expected:
+            raise _RowError(f"features.{row.arm}: has {own} numbers, and line {first.line} has {expected}")

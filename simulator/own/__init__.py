@@ -1,0 +1,1 @@
+"""Environments of your own: a YAML file says how rewards come about, and the simulator plays it."""
