@@ -18,7 +18,7 @@ from service.ledger.identifiers import system_clock
 from service.ledger.ledger import Ledger
 from service.metrics import Metrics
 from service.serving import is_loopback
-from service.settings import Settings, read_settings
+from service.settings import Limits, Settings, read_settings
 from service.store.engines import create_read_engine, create_write_engine, parse_database_url
 
 
@@ -33,7 +33,7 @@ def create_app(settings: Settings) -> FastAPI:
     ring = KeyRing(may_be_open=is_loopback(settings.host), admin_key=settings.admin_key)
 
     @asynccontextmanager
-    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(_app: FastAPI) -> AsyncIterator[dict[str, Limits]]:
         # one thread a product: replays are then equal to the last bit, and small matrices are faster
         with threadpool_limits(1):
             ledger.start()
@@ -44,7 +44,7 @@ def create_app(settings: Settings) -> FastAPI:
             gc.collect()
             gc.freeze()  # the start-up heap is never garbage; scanning it made the slowest 1% of requests
             try:
-                yield
+                yield {"limits": settings.limits}  # for the connections' protocol
             finally:
                 watch.cancel()
                 with suppress(asyncio.CancelledError):

@@ -3,6 +3,7 @@
 import fcntl
 import ipaddress
 import os
+import resource
 from pathlib import Path
 from typing import IO
 
@@ -15,6 +16,8 @@ from service.store.engines import create_write_engine, parse_database_url
 from service.store.keys import valid_keys
 from service.store.schema import current_revision, latest_revision, migrate
 
+FILES_BESIDES_CONNECTIONS = 256
+
 
 class NotServableError(RuntimeError):
     """Why the service refuses to start, and what to do."""
@@ -25,6 +28,7 @@ def prepare(settings: Settings) -> IO[str] | None:
 
     Raises NotServableError, UnknownRevisionError or UnsupportedDatabaseError.
     """
+    _allow_files(settings.limits.connections_max + FILES_BESIDES_CONNECTIONS)
     url = parse_database_url(settings.database_url)
     lock = _lock_file(url, settings.workers) if url.get_backend_name() == "sqlite" else None
     engine = create_write_engine(url)
@@ -55,6 +59,15 @@ def _lock_file(url: URL, workers: int) -> IO[str]:
     lock.write(f"{os.getpid()}\n")
     lock.flush()
     return lock
+
+
+def _allow_files(count: int) -> None:
+    """Raise the limit of open files, as far as the system lets us: at it, no client could connect any more."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < count:
+        resource.setrlimit(
+            resource.RLIMIT_NOFILE, (count if hard == resource.RLIM_INFINITY else min(count, hard), hard)
+        )
 
 
 def is_loopback(host: str) -> bool:

@@ -33,6 +33,14 @@ class Limits:
     """Until a body has arrived; past it, 408."""
     bodies_bytes_max: int = 128 * 2**20
     """Of all bodies that are arriving or being parsed; past it, 503."""
+    connections_max: int = 1_000
+    """Of a process; past it, those that wait longest for their clients are closed."""
+    head_bytes_max: int = 64 * 2**10
+    """Of a request line with its headers; past it, 431."""
+    head_seconds_max: int = 10
+    """Until a request's head has arrived; past it, 408."""
+    idle_seconds_max: int = 65
+    """That a connection stays open between requests."""
     queue_items_max: int = 10_000
     """Commands waiting for the ledger; past it, 503."""
     queue_bytes_max: int = 64 * 2**20

@@ -37,6 +37,7 @@ TITLES = {
     413: "Too large",
     415: "Unsupported media type",
     422: "Invalid request",
+    431: "Head too large",
     500: "Internal error",
     503: "Unavailable",
 }

@@ -38,7 +38,7 @@ class TooManyItemsError(Exception):
         self.items_max = items_max
 
 
-def split_items(body: bytes | bytearray, items_max: int) -> Iterator[list[Span]]:
+def split_items(body: bytes | bytearray, items_max: int, *, block_bytes: int = BLOCK_BYTES) -> Iterator[list[Span]]:
     """Yield the places of the items, those that end in one block at a time: a block is about a millisecond's work.
 
     Raises MalformedBatchError or TooManyItemsError.
@@ -51,8 +51,8 @@ def split_items(body: bytes | bytearray, items_max: int) -> Iterator[list[Span]]
         text = body.replace(b"\\\\", b"  ").replace(b'\\"', b"  ")
     start = opening.end()
     depth, in_string, found = 1, False, 0
-    for offset in range(start, len(text), BLOCK_BYTES):
-        block = np.frombuffer(text, np.uint8, min(BLOCK_BYTES, len(text) - offset), offset)
+    for offset in range(start, len(text), block_bytes):
+        block = np.frombuffer(text, np.uint8, min(block_bytes, len(text) - offset), offset)
         places = np.flatnonzero(_IS_STRUCTURAL[block])
         marks = block[places]
         inside = np.logical_xor.accumulate(marks == _QUOTE) ^ in_string
