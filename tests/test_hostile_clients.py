@@ -6,6 +6,7 @@ The figures of R20: ``python -m pytest -s tests/test_hostile_clients.py``.
 import gzip
 import http.client
 import json
+import select as select_module
 import socket
 import threading
 import time
@@ -195,11 +196,14 @@ def test_hostile_clients_all_at_once(hardened: Server, api: httpx.Client) -> Non
 
     def trickle() -> None:
         with ExitStack() as stack:
-            opened = [stack.enter_context(socket.create_connection((HOST, hardened.port))) for _ in range(TRICKLERS)]
-            while not stop.wait(0.5):
+            opened: list[socket.socket] = []
+            while not stop.wait(0.2):
+                while len(opened) < TRICKLERS:
+                    opened.append(stack.enter_context(socket.create_connection((HOST, hardened.port), timeout=5)))
+                    opened[-1].sendall(b"GET /campaigns HTTP/1.1\r\nX-Slow: ")
                 for one in opened:
                     with suppress(OSError):
-                        one.sendall(b"X")
+                        one.sendall(b"x")
 
     def flood() -> None:
         while not stop.is_set():
@@ -353,20 +357,24 @@ def test_bodies_together_are_bounded(make_server: MakeServer, sqlite_database: s
     """A hundred clients with sixteen megabytes each would take the memory that one cannot."""
     server = make_server(sqlite_database, environment={"PRUDENT_BODIES_BYTES_MAX": str(3 * MIB)})
     head = HEAD.replace(b"/select", b"/select/batch") + b"Content-Length: 2097152\r\n\r\n"
+    headers = {"Content-Type": "application/json"}
     with ExitStack() as stack, httpx.Client(base_url=server.url, timeout=15, trust_env=False) as client:
-        first = stack.enter_context(socket.create_connection((HOST, server.port), timeout=15))
-        first.sendall(head + b" " * (2 * MIB - 10))
-        deadline = time.monotonic() + 10
-        reply = None
-        while time.monotonic() < deadline and (reply is None or reply.status_code != 503):
-            reply = client.post("/select/batch", content=b" " * (2 * MIB), headers={"Content-Type": "application/json"})
-        assert reply is not None
+        statuses: list[int] = []
+        while 503 not in statuses:
+            assert len(statuses) < 200
+            held = stack.enter_context(socket.create_connection((HOST, server.port), timeout=15))
+            held.sendall(head + b" " * (2 * MIB - 10))
+            # either of the two may be the one that comes too late
+            while 503 not in statuses and not select_module.select([held], [], [], 0)[0]:
+                reply = client.post("/select/batch", content=b" " * (2 * MIB), headers=headers)
+                statuses.append(reply.status_code)
+        assert set(statuses) <= {422, 503}
         problem(reply, 503)
         assert reply.headers["retry-after"] == "1"
         problem(client.post("/select", json={"campaign_id": "none"}), 404)  # small ones still fit
-        first.sendall(b" " * 10)
-        assert first.recv(65_536).startswith(b"HTTP/1.1 422 ")
-        reply = client.post("/select/batch", content=b" " * (2 * MIB), headers={"Content-Type": "application/json"})
+        held.sendall(b" " * 10)
+        assert held.recv(65_536).startswith(b"HTTP/1.1 422 ")
+        reply = client.post("/select/batch", content=b" " * (2 * MIB), headers=headers)
         problem(reply, 422)  # what was held is given back
 
 

@@ -1,6 +1,7 @@
 """Who may call what: the key is checked before anything else of a request is looked at."""
 
 import asyncio
+import re
 import time
 from typing import cast
 
@@ -18,6 +19,7 @@ logger = structlog.get_logger(__name__)
 
 LOG_SECONDS = 1.0
 """At most one line about refused requests in so long: guessing keys must not fill the disk."""
+_LOCALHOST = re.compile(rb"(localhost|127(\.[0-9]{1,3}){3}|\[::1\])(:[0-9]+)?", re.IGNORECASE)
 CHALLENGE = 'Bearer realm="prudent"'
 
 
@@ -31,12 +33,17 @@ class RequireKey:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let the request through, or answer it."""
-        if scope["type"] != "http" or self._ring.is_open:
-            await self._app(scope, receive, send)
-            return
-        needed = role_needed(scope["method"], scope["path"])
+        needed = role_needed(scope["method"], scope["path"]) if scope["type"] == "http" else None
         if needed is None:
             await self._app(scope, receive, send)
+            return
+        if self._ring.is_open:
+            if names_this_machine(scope["headers"]):
+                await self._app(scope, receive, send)
+                return
+            self._log(scope, "a foreign Host")
+            body = problem(403, "without keys only requests to localhost are answered: see prudent keys create")
+            await respond(body)(scope, receive, send)
             return
         keys = presented_keys(scope["headers"])
         role = self._ring.role_of(keys.pop()) if len(keys) == 1 else None
@@ -73,6 +80,15 @@ class RequireKey:
             requests=self._refused,
         )
         self._refused, self._logged_at = 0, now
+
+
+def names_this_machine(headers: list[tuple[bytes, bytes]]) -> bool:
+    """Whether the request was meant for localhost.
+
+    The browser of somebody on this machine can be made to take another site's name for this address; that site's
+    pages may then read and send what they like. The name betrays them.
+    """
+    return all(name != b"host" or _LOCALHOST.fullmatch(value) for name, value in headers)
 
 
 def presented_keys(headers: list[tuple[bytes, bytes]]) -> set[bytes]:

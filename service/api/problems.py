@@ -28,8 +28,8 @@ ERRORS_COUNTED_MAX = 10_000
 """Past it none is described: a million unknown fields would take fourteen seconds and half a gigabyte."""
 TITLES = {
     400: "Bad request",
-    401: "No valid key",
-    403: "Role too weak",
+    401: "Unauthorized",
+    403: "Forbidden",
     404: "Not found",
     405: "Method not allowed",
     408: "Too slow",

@@ -354,6 +354,16 @@ def test_without_keys_a_loopback_service_stays_open_if_it_is_told_to(
         ok(client.get("/campaigns"))
 
 
+def test_an_open_service_answers_to_localhost_only(client: httpx.Client, server: Server) -> None:
+    """A page whose name was made to lead to this machine could read and reward through a visitor's browser."""
+    for host in ("evil.example", f"evil.example:{server.port}", "localhost.evil.example", "127.0.0.1.evil.example", ""):
+        for method, path, body, _ in CALLS:
+            problem(client.request(method, path, json=body, headers={"Host": host}), 403)
+    for host in ("localhost", f"LocalHost:{server.port}", "127.0.0.1", f"[::1]:{server.port}"):
+        ok(client.get("/campaigns", headers={"Host": host}))
+    ok(client.get("/health/live", headers={"Host": "probe.example"}))
+
+
 def test_verify_takes_a_key(closed: Closed) -> None:
     """A live server could not be verified any more once it has keys."""
     arguments = ("verify", "--database-url", closed.server.database_url, "--url", closed.server.url)
