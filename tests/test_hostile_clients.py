@@ -261,10 +261,14 @@ def trickle_until_closed(server: Server, beginning: bytes, piece: bytes) -> byte
         raise AssertionError(f"still open after {found!r}")
 
 
-@pytest.fixture
-def quick(make_server: MakeServer, sqlite_database: str) -> Server:
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A service that waits for a second only."""
-    return make_server(sqlite_database, environment=QUICK)
+    folder = tmp_path_factory.mktemp("quick")
+    server = Server(f"sqlite:///{folder}/prudent.db", folder / "server.log", environment=QUICK)
+    server.start()
+    yield server
+    server.stop()
 
 
 @pytest.mark.parametrize(
