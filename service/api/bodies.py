@@ -18,6 +18,8 @@ from service.settings import Limits
 
 T = TypeVar("T", bound=BaseModel)
 V = TypeVar("V")
+Raw = bytes | bytearray
+"""A body, or an item of a batch, before it is parsed."""
 
 BREATH_BYTES = 2**16
 """After so many bytes of work on a batch, other requests get their turn; a body up to this needs no further check."""
@@ -32,22 +34,35 @@ class Bodies:
         self._limits = limits
         self._held = 0
 
+    def validator(self, model: type[T]) -> Callable[[Raw], T]:
+        """What makes a model of bytes. That is 2 to 4 times faster than json.loads and then a model.
+
+        Raises InvalidCommandError for too many fields, of which each unknown one would cost half a kilobyte of error.
+        """
+        adapter, fields_max = TypeAdapter(model), self._limits.body_fields_max
+
+        def validate(body: Raw) -> T:
+            if len(body) > BREATH_BYTES and body.count(b":") > fields_max:
+                raise InvalidCommandError(f"has more than {fields_max} fields", field="body")
+            return adapter.validate_json(body)
+
+        return validate
+
     def of(self, model: type[T]) -> Callable[[Request], Awaitable[T]]:
-        """A reader of one schema. Validating the bytes is 2 to 4 times faster than json.loads and a model."""
-        adapter = TypeAdapter(model)
+        """A reader of one schema."""
+        validate = self.validator(model)
 
         async def read(request: Request) -> T:
             body = await self._receive(request, self._limits.body_bytes_max)
             try:
-                self._check_fields(body)
-                return adapter.validate_json(body)
+                return validate(body)
             finally:
                 self._held -= len(body)
 
         return read
 
     def batches_of(
-        self, envelope: type[BaseModel], convert: Callable[[bytes | bytearray], V]
+        self, envelope: type[BaseModel], convert: Callable[[Raw], V]
     ) -> Callable[[Request], Awaitable[list[V]]]:
         """A reader of batches. Each item is converted alone, so that no large batch is in memory as a whole.
 
@@ -63,11 +78,7 @@ class Bodies:
 
         return read
 
-    async def _convert(
-        self, body: bytes | bytearray, envelope: type[BaseModel], convert: Callable[[bytes | bytearray], V]
-    ) -> list[V]:
-        values: list[V] = []
-        worked = 0
+    async def _convert(self, body: Raw, envelope: type[BaseModel], convert: Callable[[Raw], V]) -> list[V]:
         try:
             spans = []
             for found in split_items(body, self._limits.batch_request_items_max):
@@ -79,22 +90,22 @@ class Bodies:
             raise BadBodyError(413, f"a batch has at most {error.items_max} items, this one has more") from None
         if not spans:
             raise InvalidCommandError("must have at least one item", field="items")
+        values: list[V] = []
+        worked = 0
         for start, end in spans:
-            item = body[start:end]
-            if len(item) > self._limits.body_bytes_max:
+            if end - start > self._limits.body_bytes_max:
                 raise BadBodyError(413, f"an item of a batch has at most {self._limits.body_bytes_max} bytes")
-            self._check_fields(item)
             try:
-                values.append(convert(item))
+                values.append(convert(body[start:end]))
             except ValidationError as error:
                 raise InvalidItemError(len(values), error) from None
-            worked += len(item)
+            worked += end - start
             if worked > BREATH_BYTES:
                 worked = 0
                 await asyncio.sleep(0)
         return values
 
-    def _say_what_is_wrong(self, body: bytes | bytearray, envelope: type[BaseModel]) -> Exception:
+    def _say_what_is_wrong(self, body: Raw, envelope: type[BaseModel]) -> Exception:
         if len(body) <= BREATH_BYTES:
             try:
                 envelope.model_validate_json(body)
@@ -102,15 +113,10 @@ class Bodies:
                 return error
         return InvalidCommandError('must be JSON of the form {"items": [...]}, with nothing else in it', field="body")
 
-    def _check_fields(self, body: bytes | bytearray) -> None:
-        """Each unknown field costs half a kilobyte of error. Raises InvalidCommandError."""
-        if len(body) > BREATH_BYTES and body.count(b":") > self._limits.body_fields_max:
-            raise InvalidCommandError(f"has more than {self._limits.body_fields_max} fields", field="body")
-
-    async def _receive(self, request: Request, bytes_max: int) -> bytes | bytearray:
+    async def _receive(self, request: Request, bytes_max: int) -> Raw:
         """The whole body. Raises BadBodyError or OverloadedError. What it holds counts until it is given back."""
         _check_head(request, bytes_max)
-        body: bytes | bytearray = b""
+        body: Raw = b""
         seconds = self._limits.body_seconds_max
         try:
             async with asyncio.timeout(seconds):

@@ -5,7 +5,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel
 from sqlalchemy import Connection
 
 from service.api import examples
@@ -170,8 +170,8 @@ def arm_routes(ledger: Ledger, bodies: Bodies) -> APIRouter:
 def learning_routes(ledger: Ledger, bodies: Bodies) -> APIRouter:
     """Warm starts, and what the model has learned."""
     router = APIRouter(tags=["learning"], responses=PROBLEMS)
-    item = TypeAdapter(ObservationItem)
-    read_batch = bodies.batches_of(ObservationBatch, lambda raw: _warm_start(item.validate_json(raw)))
+    validate = bodies.validator(ObservationItem)
+    read_batch = bodies.batches_of(ObservationBatch, lambda raw: _warm_start(validate(raw)))
 
     @router.post(
         "/campaigns/{campaign_id}/observations",

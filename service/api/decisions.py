@@ -4,10 +4,10 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from service.api import examples
-from service.api.bodies import Bodies, documented, floats
+from service.api.bodies import Bodies, Raw, documented, floats
 from service.api.problems import describe_error, describe_validation, is_not_json
 from service.api.replies import (
     PROBLEMS,
@@ -26,7 +26,6 @@ from service.ledger.errors import InvalidCommandError
 from service.ledger.ledger import Ledger
 
 Item = TypeVar("Item", bound=BaseModel)
-Raw = bytes | bytearray
 Failure = dict[str, Any]
 """What a failed item of a batch is answered with."""
 
@@ -59,8 +58,8 @@ def decision_routes(ledger: Ledger, bodies: Bodies) -> APIRouter:
     """``/select``, ``/reward`` and their batches."""
     router = APIRouter(tags=["decisions"], responses=PROBLEMS)
     read_select, read_reward = bodies.of(SelectRequest), bodies.of(RewardRequest)
-    read_selects = bodies.batches_of(SelectBatch, item_reader(SelectRequest, select_command))
-    read_rewards = bodies.batches_of(RewardBatch, item_reader(RewardRequest, reward_command))
+    read_selects = bodies.batches_of(SelectBatch, item_reader(bodies.validator(SelectRequest), select_command))
+    read_rewards = bodies.batches_of(RewardBatch, item_reader(bodies.validator(RewardRequest), reward_command))
 
     @router.post(
         "/select",
@@ -117,13 +116,14 @@ def decision_routes(ledger: Ledger, bodies: Bodies) -> APIRouter:
     return router
 
 
-def item_reader(model: type[Item], to_command: Callable[[Item], Command]) -> Callable[[Raw], Command | Failure]:
+def item_reader(
+    validate: Callable[[Raw], Item], to_command: Callable[[Item], Command]
+) -> Callable[[Raw], Command | Failure]:
     """What becomes of one item of a batch: a command, or the problem that it is answered with."""
-    adapter = TypeAdapter(model)
 
     def read(item: Raw) -> Command | Failure:
         try:
-            return to_command(adapter.validate_json(item))
+            return to_command(validate(item))
         except ValidationError as error:
             if is_not_json(error):
                 raise  # then the whole body is none
