@@ -10,13 +10,15 @@ from collections.abc import Iterator
 import numpy as np
 
 BLOCK_BYTES = 2**18
+BACKSLASHES_MAX = 2**16
+"""In a row; no text of a request is that long."""
 DEPTH_MAX = 200
 """The parser's own limit."""
 
 _OPENING = re.compile(rb'[ \t\r\n]*\{[ \t\r\n]*"items"[ \t\r\n]*:[ \t\r\n]*\[')
 _CLOSING = re.compile(rb"[ \t\r\n]*\}[ \t\r\n]*")
 _BLANK = re.compile(rb"[ \t\r\n]*")
-_QUOTE, _COMMA = 34, 44
+_QUOTE, _COMMA, _BACKSLASH = 34, 44, 92
 _IS_STRUCTURAL = np.zeros(256, dtype=np.bool_)
 _IS_STRUCTURAL[list(b'[]{},"')] = True
 _STEP = np.zeros(256, dtype=np.int8)
@@ -38,6 +40,16 @@ class TooManyItemsError(Exception):
         self.items_max = items_max
 
 
+def _end_of_block(body: bytes | bytearray, offset: int, block_bytes: int) -> int:
+    """Where a block ends, not behind a backslash: what it escapes belongs to it."""
+    end = min(offset + block_bytes, len(body))
+    while end < len(body) and body[end - 1] == _BACKSLASH:
+        end += 1
+        if end > offset + block_bytes + BACKSLASHES_MAX:
+            raise MalformedBatchError
+    return end
+
+
 def split_items(body: bytes | bytearray, items_max: int, *, block_bytes: int = BLOCK_BYTES) -> Iterator[list[Span]]:
     """Yield the places of the items, those that end in one block at a time: a block is about a millisecond's work.
 
@@ -46,13 +58,14 @@ def split_items(body: bytes | bytearray, items_max: int, *, block_bytes: int = B
     opening = _OPENING.match(body)
     if opening is None:
         raise MalformedBatchError
-    text = body
-    if b"\\" in body:  # blanks for what is escaped, so that every quote left begins or ends a string
-        text = body.replace(b"\\\\", b"  ").replace(b'\\"', b"  ")
-    start = opening.end()
+    start = edge = opening.end()
     depth, in_string, found = 1, False, 0
-    for offset in range(start, len(text), block_bytes):
-        block = np.frombuffer(text, np.uint8, min(block_bytes, len(text) - offset), offset)
+    while edge < len(body):
+        offset, edge = edge, _end_of_block(body, edge, block_bytes)
+        text = body[offset:edge]
+        if b"\\" in text:  # blanks for what is escaped, so that every quote left begins or ends a string
+            text = text.replace(b"\\\\", b"  ").replace(b'\\"', b"  ")
+        block = np.frombuffer(text, np.uint8)
         places = np.flatnonzero(_IS_STRUCTURAL[block])
         marks = block[places]
         inside = np.logical_xor.accumulate(marks == _QUOTE) ^ in_string
