@@ -74,7 +74,10 @@ def migrate_command(database_url: DatabaseUrl = None) -> None:
     settings = settings_or_fail()
     try:
         engine = create_write_engine(parse_database_url(database_url or settings.database_url))
-        before, after = migrate(engine)
+        try:
+            before, after = migrate(engine)
+        finally:
+            engine.dispose()
     except (UnknownRevisionError, UnsupportedDatabaseError) as error:
         fail(str(error))
     except SQLAlchemyError as error:
@@ -108,6 +111,8 @@ def verify_command(
             fail(str(error))
         except (SQLAlchemyError, httpx.HTTPError) as error:
             fail(f"cannot verify: {error.__cause__ or error}")
+        finally:
+            engine.dispose()
     if campaigns:
         console.print(table)
     console.print(f"{campaigns} campaigns, {faults} with faults")
