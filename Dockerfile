@@ -22,6 +22,7 @@ RUN groupadd --gid 10001 prudent \
     && useradd --uid 10001 --gid prudent --no-log-init --home-dir /data --no-create-home --shell /usr/sbin/nologin prudent \
     && install --directory --owner prudent --group prudent --mode 0750 /data
 COPY --from=build /opt/prudent /opt/prudent
+# It listens to other machines, so it does not start without a key: give one in PRUDENT_ADMIN_KEY.
 ENV PATH=/opt/prudent/bin:$PATH \
     PYTHONUNBUFFERED=1 \
     MPLCONFIGDIR=/tmp/matplotlib \

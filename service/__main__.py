@@ -1,34 +1,30 @@
-"""The command line: serve, migrate, verify."""
+"""The command line: serve, migrate, verify, keys."""
 
 import logging
 import os
 import signal
 import sys
 from dataclasses import replace
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import httpx
 import structlog
 import typer
 import uvicorn
-from rich.console import Console
 from rich.table import Table
 from sqlalchemy.exc import SQLAlchemyError
 
+from service import key_commands
+from service.console import DatabaseUrl, console, fail, settings_or_fail
 from service.serving import NotServableError, prepare
-from service.settings import PREFIX, InvalidSettingError, Settings, read_settings
+from service.settings import API_KEY_VARIABLE, PREFIX, Settings
 from service.store.engines import UnsupportedDatabaseError, create_read_engine, create_write_engine, parse_database_url
 from service.store.schema import UnknownRevisionError, migrate
 from service.verification import verify
 
 GRACE_SECONDS = 8
 app = typer.Typer(help="Prudent: chooses, learns, and minds the bad outcomes.", no_args_is_help=True)
-console = Console()
-
-DatabaseUrl = Annotated[
-    str | None,
-    typer.Option(help="sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME; default PRUDENT_DATABASE_URL."),
-]
+app.add_typer(key_commands.app, name="keys")
 
 
 @app.command()
@@ -41,11 +37,11 @@ def serve(
 ) -> None:
     """Serve the HTTP API. An empty SQLite file is migrated first."""
     given: dict[str, Any] = {"host": host, "port": port, "database_url": database_url, "workers": workers, "demo": demo}
-    settings = replace(_settings(), **{name: value for name, value in given.items() if value is not None})
+    settings = replace(settings_or_fail(), **{name: value for name, value in given.items() if value is not None})
     try:
         lock = prepare(settings)
     except (NotServableError, UnknownRevisionError, UnsupportedDatabaseError) as error:
-        _fail(str(error))
+        fail(str(error))
     _export(settings)
     _configure_logs()
     if settings.demo:
@@ -60,7 +56,9 @@ def serve(
         port=settings.port,
         workers=settings.workers,
         loop="uvloop",
-        http="httptools",
+        http="service.connections:BoundedProtocol",
+        ws="none",
+        timeout_keep_alive=settings.limits.idle_seconds_max,
         access_log=False,
         server_header=False,
         log_level="warning" if settings.demo else "info",
@@ -73,14 +71,17 @@ def serve(
 @app.command("migrate")
 def migrate_command(database_url: DatabaseUrl = None) -> None:
     """Bring the database's schema to this version. Safe to run from many places at once."""
-    settings = _settings()
+    settings = settings_or_fail()
     try:
         engine = create_write_engine(parse_database_url(database_url or settings.database_url))
-        before, after = migrate(engine)
+        try:
+            before, after = migrate(engine)
+        finally:
+            engine.dispose()
     except (UnknownRevisionError, UnsupportedDatabaseError) as error:
-        _fail(str(error))
+        fail(str(error))
     except SQLAlchemyError as error:
-        _fail(f"the database does not answer: {error.__cause__ or error}")
+        fail(f"the database does not answer: {error.__cause__ or error}")
     console.print(f"schema at {after}" if before == after else f"schema migrated from {before or 'none'} to {after}")
 
 
@@ -88,16 +89,18 @@ def migrate_command(database_url: DatabaseUrl = None) -> None:
 def verify_command(
     database_url: DatabaseUrl = None,
     url: Annotated[str | None, typer.Option(help="A live server, to compare its states as well.")] = None,
+    api_key: Annotated[str | None, typer.Option(envvar=API_KEY_VARIABLE, help="A reader's key, for --url.")] = None,
 ) -> None:
     """Replay every log and compare heads, rewards, snapshots and, with --url, a live server's states."""
-    settings = _settings()
+    settings = settings_or_fail()
     try:
         engine = create_read_engine(parse_database_url(database_url or settings.database_url))
     except UnsupportedDatabaseError as error:
-        _fail(str(error))
+        fail(str(error))
     table = Table("campaign", "observations", "snapshot", "live", "result")
     faults = campaigns = 0
-    with httpx.Client(base_url=url or "", timeout=60) as client:
+    headers = {} if api_key is None else {"X-API-Key": api_key}
+    with httpx.Client(base_url=url or "", headers=headers, timeout=60) as client:
         try:
             for verdict in verify(engine, None if url is None else lambda name: _live_model(client, name)):
                 campaigns += 1
@@ -105,9 +108,11 @@ def verify_command(
                 result = "ok" if not verdict.faults else "; ".join(verdict.faults)
                 table.add_row(verdict.campaign_id, str(verdict.observations), verdict.snapshot, verdict.live, result)
         except UnknownRevisionError as error:
-            _fail(str(error))
+            fail(str(error))
         except (SQLAlchemyError, httpx.HTTPError) as error:
-            _fail(f"cannot verify: {error.__cause__ or error}")
+            fail(f"cannot verify: {error.__cause__ or error}")
+        finally:
+            engine.dispose()
     if campaigns:
         console.print(table)
     console.print(f"{campaigns} campaigns, {faults} with faults")
@@ -121,18 +126,6 @@ def _live_model(client: httpx.Client, campaign_id: str) -> dict[str, Any] | None
     reply.raise_for_status()
     model: dict[str, Any] = reply.json()
     return model
-
-
-def _settings() -> Settings:
-    try:
-        return read_settings()
-    except InvalidSettingError as error:
-        _fail(str(error))
-
-
-def _fail(message: str) -> NoReturn:
-    Console(stderr=True).print(f"prudent: {message}", style="bold red", markup=False, highlight=False, soft_wrap=True)
-    raise typer.Exit(1)
 
 
 def _export(settings: Settings) -> None:

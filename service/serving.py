@@ -1,7 +1,9 @@
-"""Checks before serving: a known schema, a durable database, one server a SQLite file."""
+"""Checks before serving: a known schema, a durable database, one server a SQLite file, no open door."""
 
 import fcntl
+import ipaddress
 import os
+import resource
 from pathlib import Path
 from typing import IO
 
@@ -11,7 +13,10 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from service.settings import Settings
 from service.store.engines import create_write_engine, parse_database_url
+from service.store.keys import valid_keys
 from service.store.schema import current_revision, latest_revision, migrate
+
+FILES_BESIDES_CONNECTIONS = 256
 
 
 class NotServableError(RuntimeError):
@@ -23,11 +28,14 @@ def prepare(settings: Settings) -> IO[str] | None:
 
     Raises NotServableError, UnknownRevisionError or UnsupportedDatabaseError.
     """
+    _allow_files(settings.limits.connections_max + FILES_BESIDES_CONNECTIONS)
     url = parse_database_url(settings.database_url)
     lock = _lock_file(url, settings.workers) if url.get_backend_name() == "sqlite" else None
     engine = create_write_engine(url)
     try:
-        _check(engine, is_sqlite=lock is not None)
+        _check_durability(engine)
+        check_schema(engine)
+        _check_access(settings, engine)
     except SQLAlchemyError as error:
         raise NotServableError(f"the database does not answer: {error.__cause__ or error}") from error
     finally:
@@ -53,16 +61,58 @@ def _lock_file(url: URL, workers: int) -> IO[str]:
     return lock
 
 
-def _check(engine: Engine, *, is_sqlite: bool) -> None:
+def _allow_files(count: int) -> None:
+    """Raise the limit of open files, as far as the system lets us: at it, no client could connect any more."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < count:
+        resource.setrlimit(
+            resource.RLIMIT_NOFILE, (count if hard == resource.RLIM_INFINITY else min(count, hard), hard)
+        )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach a server that listens there."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False  # a name, or nothing, which means every address
+
+
+def check_schema(engine: Engine) -> None:
+    """Migrate an empty SQLite file. Raises NotServableError if the schema is not this version's."""
     with engine.connect() as connection:
         revision = current_revision(connection)
-        if not is_sqlite and connection.execute(text("SHOW fsync")).scalar_one() != "on":
-            raise NotServableError("Postgres runs with fsync=off: what it acknowledges is not durable")
     if revision == latest_revision():
         return
-    if revision is None and is_sqlite:
+    if revision is None and engine.dialect.name == "sqlite":
         migrate(engine)
         return
     raise NotServableError(
         f"the database's schema is at revision {revision or 'none'}, needed is {latest_revision()}: run prudent migrate"
     )
+
+
+def _check_durability(engine: Engine) -> None:
+    if engine.dialect.name == "sqlite":
+        return
+    with engine.connect() as connection:
+        if connection.execute(text("SHOW fsync")).scalar_one() != "on":
+            raise NotServableError("Postgres runs with fsync=off: what it acknowledges is not durable")
+
+
+def _check_access(settings: Settings, engine: Engine) -> None:
+    """Refuse to let everybody in from other machines."""
+    if is_loopback(settings.host):
+        return
+    reached = f"other machines can reach {settings.host or 'every address'}"
+    if not settings.auth:
+        raise NotServableError(f"{reached}, and PRUDENT_AUTH is off: turn it on, or listen on 127.0.0.1")
+    with engine.connect() as connection:
+        has_key = bool(settings.admin_key or valid_keys(connection))
+    if not has_key:
+        raise NotServableError(
+            f"{reached}, and there is no API key: make one with prudent keys create NAME --role admin, "
+            "or give one in PRUDENT_ADMIN_KEY, or listen on 127.0.0.1"
+        )

@@ -1,11 +1,16 @@
 """Settings: read once from the environment and the command line, frozen, passed in."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from os import environ
 
 PREFIX = "PRUDENT_"
+API_KEY_VARIABLE = PREFIX + "API_KEY"
+"""No setting of the service: where its clients look for their key."""
 PORT_MAX = 65_535
+KEY_LENGTH_MIN = 32
+"""Of a key that the operator makes up."""
 
 
 class InvalidSettingError(ValueError):
@@ -19,9 +24,23 @@ class Limits:
     body_bytes_max: int = 2**20
     """Of a request, except the two below."""
     batch_body_bytes_max: int = 16 * 2**20
-    """Of a request to /batch and /observations."""
+    """Of a request to /batch and /observations; one item of it may be as large as another request's body."""
     batch_request_items_max: int = 1_000
     """Items of a request to /batch and /observations."""
+    body_fields_max: int = 5_000
+    """Fields of a request, or of an item of a batch, that is larger than 64 KiB."""
+    body_seconds_max: int = 30
+    """Until a body has arrived; past it, 408."""
+    bodies_bytes_max: int = 128 * 2**20
+    """Of all bodies that are arriving or being parsed; past it, 503."""
+    connections_max: int = 1_000
+    """Of a process; past it, those that wait longest for their clients are closed."""
+    head_bytes_max: int = 64 * 2**10
+    """Of a request line with its headers; past it, 431."""
+    head_seconds_max: int = 10
+    """Until a request's head has arrived; past it, 408."""
+    idle_seconds_max: int = 65
+    """That a connection stays open between requests."""
     queue_items_max: int = 10_000
     """Commands waiting for the ledger; past it, 503."""
     queue_bytes_max: int = 64 * 2**20
@@ -43,12 +62,19 @@ class Settings:
     port: int = 8000
     workers: int = 1
     demo: bool = False
+    auth: bool = True
+    """Ask for keys. Without any, and on a loopback address alone, everybody on this machine may do everything."""
+    admin_key: str = field(default="", repr=False)
+    """A key with the role admin besides the stored ones."""
+    keys_refresh_seconds: int = 2
+    """A key that is made or revoked is known to every worker after so long."""
     limits: Limits = field(default_factory=Limits)
 
 
 def read_settings(environment: Mapping[str, str] = environ) -> Settings:
     """Settings from PRUDENT_* variables. Raises InvalidSettingError, also for a name that is no setting."""
     known = {_variable(name) for name in (*_names(Settings), *_names(Limits)) if name != "limits"}
+    known.add(API_KEY_VARIABLE)
     for name in environment:
         if name.startswith(PREFIX) and name not in known:
             raise InvalidSettingError(f"{name} is not a setting; see docs/operations.md")
@@ -57,13 +83,16 @@ def read_settings(environment: Mapping[str, str] = environ) -> Settings:
     for name in ("database_url", "host"):
         if _is_set(environment, name):
             values[name] = environment[_variable(name)]
-    for name in ("port", "workers"):
+    for name in ("port", "workers", "keys_refresh_seconds"):
         if _is_set(environment, name):
             values[name] = _integer(environment, name, 0 if name == "port" else 1)
     if not 0 <= int(values.get("port", 0)) <= PORT_MAX:
         raise InvalidSettingError(f"{_variable('port')} must be at most {PORT_MAX}")
-    if _is_set(environment, "demo"):
-        values["demo"] = _boolean(environment, "demo")
+    for name in ("demo", "auth"):
+        if _is_set(environment, name):
+            values[name] = _boolean(environment, name)
+    if _is_set(environment, "admin_key"):
+        values["admin_key"] = _key(environment, "admin_key")
     return Settings(**values, limits=limits)  # type: ignore[arg-type]  # each has its field's type by now
 
 
@@ -84,6 +113,16 @@ def _integer(environment: Mapping[str, str], name: str, minimum: int) -> int:
     if not text.isdecimal() or int(text) < minimum:
         raise InvalidSettingError(f"{_variable(name)} must be a whole number of at least {minimum}, not {text!r}")
     return int(text)
+
+
+def _key(environment: Mapping[str, str], name: str) -> str:
+    """The message must not show it."""
+    text = environment[_variable(name)]
+    if len(text) < KEY_LENGTH_MIN or not re.fullmatch(r"[!-~]+", text):
+        raise InvalidSettingError(
+            f"{_variable(name)} must have at least {KEY_LENGTH_MIN} characters: printable ASCII, no spaces"
+        )
+    return text
 
 
 def _boolean(environment: Mapping[str, str], name: str) -> bool:

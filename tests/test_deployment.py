@@ -13,7 +13,7 @@ import yaml
 
 from docs.measurements import ties
 from service.metrics import Metrics
-from service.settings import PREFIX, Limits, Settings, read_settings
+from service.settings import API_KEY_VARIABLE, PREFIX, Limits, Settings, read_settings
 from simulator.__main__ import app as simulator
 from tests.conftest import MakeServer
 from tests.servers import ROOT, clean_environment, free_port
@@ -31,7 +31,11 @@ def defaults() -> dict[str, str]:
     settings = Settings()
     found = {one.name: getattr(settings, one.name) for one in fields(Settings) if one.name != "limits"}
     found |= {one.name: getattr(settings.limits, one.name) for one in fields(Limits)}
-    return {PREFIX + name.upper(): "off" if value is False else str(value) for name, value in found.items()}
+    words = {False: "off", True: "on", "": "none"}
+    return {
+        PREFIX + name.upper(): words[value] if isinstance(value, bool | str) and value in words else str(value)
+        for name, value in found.items()
+    }
 
 
 def test_the_page_lists_every_setting_with_its_default() -> None:
@@ -44,7 +48,7 @@ def test_the_page_lists_every_setting_with_its_default() -> None:
 def test_every_listed_variable_is_read() -> None:
     """A variable that is listed and ignored would be worse than none."""
     for name, default in defaults().items():
-        value = "7" if default.isdecimal() else "1" if default == "off" else "elsewhere"
+        value = "7" if default.isdecimal() else {"off": "1", "on": "0"}.get(default, "elsewhere" + "." * 32)
         changed = read_settings({name: value})
         assert changed != Settings(), name
 
@@ -152,7 +156,7 @@ def test_image_and_compose_set_variables_that_exist() -> None:
     of_image = set(re.findall(r"\b(PRUDENT_[A-Z_]+)=", DOCKERFILE))
     of_services = {name for one in SERVICES.values() for name in one.get("environment", {})}
     of_services = {name for name in of_services if name.startswith(PREFIX)}
-    assert of_image | of_services <= defaults().keys()
+    assert of_image | of_services <= defaults().keys() | {API_KEY_VARIABLE}
     assert of_image >= {"PRUDENT_HOST", "PRUDENT_DATABASE_URL"}
     assert of_services
 
@@ -181,13 +185,16 @@ def test_compose_starts_in_order() -> None:
 
 
 def test_compose_opens_one_port_to_this_machine_and_knows_no_password() -> None:
-    """There are no keys: what is published is published to everybody who reaches it."""
+    """A key sent without TLS can be read on the way; a password in the file is known to everybody."""
     published = [port for one in SERVICES.values() for port in one.get("ports", [])]
     assert len(published) == 1
     assert published[0].startswith("127.0.0.1:")
     text = (ROOT / "compose.yaml").read_text(encoding="utf-8")
     for value in re.findall(r"PASSWORD: (.+)", text):
         assert value.startswith("${POSTGRES_PASSWORD:?"), value
+    keys = re.findall(r"_KEY: (.+)", text)
+    assert len(keys) == 2
+    assert all(value.startswith("${PRUDENT_ADMIN_KEY:?") for value in keys)
 
 
 def test_the_proxy_leads_to_the_workers() -> None:

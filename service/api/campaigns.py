@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from sqlalchemy import Connection
 
 from service.api import examples
-from service.api.bodies import body_of, check_count, documented, floats
+from service.api.bodies import Bodies, documented, floats
 from service.api.reader import Reader
 from service.api.replies import (
     PROBLEMS,
@@ -38,7 +38,6 @@ from service.ledger.commands import (
 )
 from service.ledger.errors import InvalidCommandError, NotFoundError
 from service.ledger.ledger import Ledger
-from service.settings import Limits
 from service.store import campaigns as store
 
 ID_PATTERN = r"^[A-Za-z0-9._~-]{1,128}$"
@@ -47,11 +46,11 @@ ArmPath = Annotated[str, Path(pattern=ID_PATTERN, description="Arm id.")]
 LIST_MAX = 1_000
 
 
-def campaign_routes(ledger: Ledger, read: Reader, limits: Limits) -> APIRouter:
+def campaign_routes(ledger: Ledger, read: Reader, bodies: Bodies) -> APIRouter:
     """Create, list, read, change and delete campaigns."""
     router = APIRouter(tags=["campaigns"], responses=PROBLEMS)
-    read_creation = body_of(CampaignConfiguration, limits.body_bytes_max)
-    read_change = body_of(CampaignChange, limits.body_bytes_max)
+    read_creation = bodies.of(CampaignConfiguration)
+    read_change = bodies.of(CampaignChange)
 
     @router.post(
         "/campaigns",
@@ -133,11 +132,11 @@ def campaign_routes(ledger: Ledger, read: Reader, limits: Limits) -> APIRouter:
     return router
 
 
-def arm_routes(ledger: Ledger, limits: Limits) -> APIRouter:
+def arm_routes(ledger: Ledger, bodies: Bodies) -> APIRouter:
     """Add arms and change their status."""
     router = APIRouter(tags=["arms"], responses=PROBLEMS)
-    read_arm = body_of(ArmRequest, limits.body_bytes_max)
-    read_change = body_of(ArmChange, limits.body_bytes_max)
+    read_arm = bodies.of(ArmRequest)
+    read_change = bodies.of(ArmChange)
 
     @router.post(
         "/campaigns/{campaign_id}/arms",
@@ -168,10 +167,11 @@ def arm_routes(ledger: Ledger, limits: Limits) -> APIRouter:
     return router
 
 
-def learning_routes(ledger: Ledger, limits: Limits) -> APIRouter:
+def learning_routes(ledger: Ledger, bodies: Bodies) -> APIRouter:
     """Warm starts, and what the model has learned."""
     router = APIRouter(tags=["learning"], responses=PROBLEMS)
-    read_batch = body_of(ObservationBatch, limits.batch_body_bytes_max)
+    validate = bodies.validator(ObservationItem)
+    read_batch = bodies.batches_of(ObservationBatch, lambda raw: _warm_start(validate(raw)))
 
     @router.post(
         "/campaigns/{campaign_id}/observations",
@@ -182,9 +182,7 @@ def learning_routes(ledger: Ledger, limits: Limits) -> APIRouter:
     )
     async def observe(campaign_id: CampaignPath, request: Request) -> Response:
         """Learn observations made elsewhere: all of them or, if one is wrong, none."""
-        batch = await read_batch(request)
-        check_count(batch.items, limits)
-        observations = [_warm_start(item) for item in batch.items]
+        observations = await read_batch(request)
         return json_reply(render_report(await ledger.submit(Observe(campaign_id, observations))))
 
     @router.get(

@@ -1,15 +1,14 @@
 """Routes that decide and learn. They only parse, submit and render."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel, TypeAdapter, ValidationError
-from pydantic_core import from_json
+from pydantic import BaseModel, ValidationError
 
 from service.api import examples
-from service.api.bodies import body_of, check_count, documented, floats, read_body
-from service.api.problems import ERRORS_COUNTED_MAX, describe_error, describe_validation
+from service.api.bodies import Bodies, Raw, documented, floats
+from service.api.problems import describe_error, describe_validation, is_not_json
 from service.api.replies import (
     PROBLEMS,
     Problem,
@@ -25,9 +24,10 @@ from service.api.requests import RewardBatch, RewardRequest, SelectBatch, Select
 from service.ledger.commands import Command, Reward, Select
 from service.ledger.errors import InvalidCommandError
 from service.ledger.ledger import Ledger
-from service.settings import Limits
 
 Item = TypeVar("Item", bound=BaseModel)
+Failure = dict[str, Any]
+"""What a failed item of a batch is answered with."""
 
 
 def select_command(request: SelectRequest) -> Select:
@@ -54,11 +54,12 @@ def reward_command(request: RewardRequest) -> Reward:
     return Reward(request.decision_id, request.reward, request.arm_id)
 
 
-def decision_routes(ledger: Ledger, limits: Limits) -> APIRouter:
+def decision_routes(ledger: Ledger, bodies: Bodies) -> APIRouter:
     """``/select``, ``/reward`` and their batches."""
     router = APIRouter(tags=["decisions"], responses=PROBLEMS)
-    read_select = body_of(SelectRequest, limits.body_bytes_max)
-    read_reward = body_of(RewardRequest, limits.body_bytes_max)
+    read_select, read_reward = bodies.of(SelectRequest), bodies.of(RewardRequest)
+    read_selects = bodies.batches_of(SelectBatch, item_reader(bodies.validator(SelectRequest), select_command))
+    read_rewards = bodies.batches_of(RewardBatch, item_reader(bodies.validator(RewardRequest), reward_command))
 
     @router.post(
         "/select",
@@ -99,8 +100,7 @@ def decision_routes(ledger: Ledger, limits: Limits) -> APIRouter:
     )
     async def select_batch(request: Request) -> Response:
         """Many selects; one item's failure fails no other."""
-        items = read_items(await read_body(request, limits.batch_body_bytes_max), SelectBatch, SelectRequest, limits)
-        return await _answer(ledger, items, select_command, render_decision)
+        return await _answer(ledger, await read_selects(request), render_decision)
 
     @router.post(
         "/reward/batch",
@@ -111,77 +111,45 @@ def decision_routes(ledger: Ledger, limits: Limits) -> APIRouter:
     )
     async def reward_batch(request: Request) -> Response:
         """Many rewards; one item's failure fails no other."""
-        items = read_items(await read_body(request, limits.batch_body_bytes_max), RewardBatch, RewardRequest, limits)
-        return await _answer(ledger, items, reward_command, render_receipt)
+        return await _answer(ledger, await read_rewards(request), render_receipt)
 
     return router
 
 
-class _Envelope(BaseModel):
-    """A batch whose items are not validated yet."""
+def item_reader(
+    validate: Callable[[Raw], Item], to_command: Callable[[Item], Command]
+) -> Callable[[Raw], Command | Failure]:
+    """What becomes of one item of a batch: a command, or the problem that it is answered with."""
 
-    model_config = {"strict": True, "extra": "forbid"}
-
-    items: list[Any]
-
-
-def read_items(
-    body: bytes, batch: type[SelectBatch | RewardBatch], item: type[Item], limits: Limits
-) -> list[Item | ValidationError]:
-    """The items of a batch, an error in the place of each that does not fit its schema."""
-    try:
-        items: Sequence[Any] = batch.model_validate_json(body).items
-    except ValidationError as error:
-        # some item is wrong, or the envelope: find out which
-        if error.error_count() > ERRORS_COUNTED_MAX:
-            raise
+    def read(item: Raw) -> Command | Failure:
         try:
-            envelope = _Envelope.model_validate(from_json(body))
-        except ValueError:  # not JSON, or a ValidationError
-            raise error from None
-        check_count(envelope.items, limits)
-        adapter = TypeAdapter(item)
-        return [_validated(adapter, one) for one in envelope.items]
-    check_count(items, limits)
-    return list(items)
-
-
-def _validated(adapter: TypeAdapter[Item], item: object) -> Item | ValidationError:
-    try:
-        return adapter.validate_python(item)
-    except ValidationError as error:
-        return error
-
-
-async def _answer(
-    ledger: Ledger,
-    items: list[Item | ValidationError],
-    to_command: Callable[[Item], Command],
-    render: Callable[[Any], dict[str, Any]],
-) -> Response:
-    """Submit the valid items together; answer all in their order."""
-    replies: list[dict[str, Any]] = [{}] * len(items)
-    places: list[int] = []
-    commands: list[Command] = []
-    for place, item in enumerate(items):
-        if isinstance(item, ValidationError):
-            replies[place] = _failed(describe_validation(item))
-            continue
-        try:
-            commands.append(to_command(item))
-            places.append(place)
+            return to_command(validate(item))
+        except ValidationError as error:
+            if is_not_json(error):
+                raise  # then the whole body is none
+            return _failed(describe_validation(error))
         except InvalidCommandError as error:
-            replies[place] = _failed(describe_error(error))
-    for place, outcome in zip(places, await ledger.submit_all(commands), strict=True):
-        if isinstance(outcome, Exception):
-            replies[place] = _failed(describe_error(outcome))
+            return _failed(describe_error(error))
+
+    return read
+
+
+async def _answer(ledger: Ledger, items: list[Command | Failure], render: Callable[[Any], dict[str, Any]]) -> Response:
+    """Submit the valid items together; answer all in their order."""
+    outcomes = iter(await ledger.submit_all([item for item in items if not isinstance(item, dict)]))
+    replies: list[dict[str, Any]] = []
+    for item in items:
+        outcome = item if isinstance(item, dict) else next(outcomes)
+        if isinstance(outcome, dict):
+            replies.append(outcome)
+        elif isinstance(outcome, Exception):
+            replies.append(_failed(describe_error(outcome)))
         else:
-            reply = replies[place] = render(outcome)
-            reply["status"] = 200
+            replies.append(render(outcome) | {"status": 200})
     return json_reply({"items": replies})
 
 
-def _failed(body: dict[str, Any]) -> dict[str, Any]:
+def _failed(body: dict[str, Any]) -> Failure:
     return {name: body[name] for name in ("status", "title", "detail", "errors")}
 
 

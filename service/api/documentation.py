@@ -12,12 +12,16 @@ from starlette.responses import RedirectResponse
 from starlette.staticfiles import StaticFiles
 
 from service.api import campaigns, decisions
+from service.keys import role_needed
 
 DESCRIPTION = """
 Chooses one of several options and learns from what happens, **minding the bad outcomes and not only the average**.
 
 Create a campaign, `POST /select` to get an arm, `POST /reward` to say what came of it. Every error is
 `application/problem+json`.
+
+Where keys are in use, send one as `X-API-Key` or `Authorization: Bearer`. A reader may GET, a writer may also select,
+reward and send observations, an admin may do everything.
 """
 
 
@@ -57,4 +61,21 @@ def _build(app: FastAPI) -> dict[str, Any]:
     components = schema.setdefault("components", {}).setdefault("schemas", {})
     for name, definition in definitions["$defs"].items():
         components.setdefault(name, definition)
+    _declare_keys(schema)
     return schema
+
+
+def _declare_keys(schema: dict[str, Any]) -> None:
+    """Say of every operation which role it needs, and how a key is sent."""
+    schema["components"]["securitySchemes"] = {
+        "apiKey": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
+        "bearer": {"type": "http", "scheme": "bearer"},
+    }
+    for path, operations in schema["paths"].items():
+        for method, operation in operations.items():
+            role = role_needed(method.upper(), path)
+            if role is None:
+                operation["security"] = []
+            else:
+                operation["security"] = [{"apiKey": []}, {"bearer": []}]
+                operation["description"] = f"{operation.get('description', '')}\n\nNeeds the role `{role}`.".strip()

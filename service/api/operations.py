@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.api.reader import Reader
-from service.api.replies import HealthReply
+from service.api.replies import PROBLEMS, HealthReply
 from service.ledger.errors import DatabaseUnavailableError
 from service.ledger.ledger import Ledger
 from service.metrics import Metrics
@@ -45,7 +45,7 @@ def operation_routes(ledger: Ledger, read: Reader, metrics: Metrics) -> APIRoute
     @router.get(
         "/metrics",
         operation_id="metrics",
-        responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+        responses=PROBLEMS | {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
         response_class=Response,
     )
     async def show_metrics() -> Response:

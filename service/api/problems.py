@@ -28,12 +28,16 @@ ERRORS_COUNTED_MAX = 10_000
 """Past it none is described: a million unknown fields would take fourteen seconds and half a gigabyte."""
 TITLES = {
     400: "Bad request",
+    401: "Unauthorized",
+    403: "Forbidden",
     404: "Not found",
     405: "Method not allowed",
+    408: "Too slow",
     409: "Conflict",
     413: "Too large",
     415: "Unsupported media type",
     422: "Invalid request",
+    431: "Head too large",
     500: "Internal error",
     503: "Unavailable",
 }
@@ -56,6 +60,14 @@ class BadBodyError(Exception):
     def __init__(self, status: int, detail: str) -> None:
         super().__init__(detail)
         self.status, self.detail = status, detail
+
+
+class InvalidItemError(Exception):
+    """An item of a batch that does not fit its schema, where all items are accepted or none."""
+
+    def __init__(self, place: int, error: ValidationError) -> None:
+        super().__init__(place)
+        self.place, self.error = place, error
 
 
 def problem(status: int, detail: str, errors: Sequence[dict[str, str]] = ()) -> dict[str, Any]:
@@ -86,24 +98,35 @@ def describe_error(error: Exception) -> dict[str, Any]:
     return problem(status, f"{field}: {message}", [{"field": field, "message": message}])
 
 
-def describe_validation(error: ValidationError | RequestValidationError) -> dict[str, Any]:
-    """The problem that belongs to a body, path or query that does not fit its schema."""
+def describe_validation(
+    error: ValidationError | RequestValidationError, *, below: tuple[str | int, ...] = ()
+) -> dict[str, Any]:
+    """The problem that belongs to a body, path or query, or to the part ``below``, that does not fit its schema."""
     if isinstance(error, ValidationError):
         if error.error_count() > ERRORS_COUNTED_MAX:
             return problem(422, f"the request does not fit the schema: it has more than {ERRORS_COUNTED_MAX} errors")
         details: Sequence[Any] = error.errors(include_url=False, include_input=False)
     else:
         details = error.errors()
-    errors = [{"field": _field(one), "message": _message(one)} for one in details[:ERRORS_MAX]]
+    errors = [{"field": _field(one, below), "message": _message(one)} for one in details[:ERRORS_MAX]]
     if len(errors) == 1 and errors[0]["field"] == "body":
         return problem(422, errors[0]["message"], errors)
     fields = ", ".join(dict.fromkeys(one["field"] for one in errors))
     return problem(422, f"the request does not fit the schema: {fields}", errors)
 
 
-def _field(error: Any) -> str:
+def is_not_json(error: ValidationError) -> bool:
+    """Whether the bytes could not even be parsed."""
+    return (
+        error.error_count() == 1 and error.errors(include_url=False, include_input=False)[0]["type"] == "json_invalid"
+    )
+
+
+def _field(error: Any, below: tuple[str | int, ...]) -> str:
     """Dotted path of the field. A name that the client made up is shown only if it could be a misspelt one of ours."""
-    location = list(error["loc"])
+    if error["type"] == "json_invalid":
+        return "body"
+    location = [*below, *error["loc"]]
     if error["type"] == "extra_forbidden" and not _PLAIN_NAME.fullmatch(str(location[-1])):
         location[-1] = "(unknown field)"
     if location and location[0] in {"body", "query", "path"}:  # FastAPI's, of parameters
@@ -151,6 +174,10 @@ def install(app: FastAPI) -> None:
         assert isinstance(error, ValidationError | RequestValidationError)  # noqa: S101  # by registration
         return respond(describe_validation(error))
 
+    async def on_invalid_item(_request: Request, error: Exception) -> Response:
+        assert isinstance(error, InvalidItemError)  # noqa: S101  # by registration
+        return respond(describe_validation(error.error, below=("items", error.place)))
+
     async def on_bad_body(_request: Request, error: Exception) -> Response:
         assert isinstance(error, BadBodyError)  # noqa: S101  # by registration
         # the rest of a refused body is not read: the connection cannot be used again
@@ -169,6 +196,7 @@ def install(app: FastAPI) -> None:
         app.add_exception_handler(own, on_own)
     for invalid in (ValidationError, RequestValidationError):
         app.add_exception_handler(invalid, on_validation)
+    app.add_exception_handler(InvalidItemError, on_invalid_item)
     app.add_exception_handler(BadBodyError, on_bad_body)
     app.add_exception_handler(HTTPException, on_http)
     app.add_exception_handler(ClientDisconnect, on_disconnect)

@@ -165,5 +165,14 @@ api_keys = Table(
     Column("role", Text, nullable=False),
     Column("created_at", INSTANT, nullable=False),
     Column("revoked_at", INSTANT),
+    Column("ending", Text, nullable=False, server_default=""),  # the key's last four characters, to tell keys apart
+    Column("note", Text, nullable=False, server_default=""),
     CheckConstraint("role IN ('reader', 'writer', 'admin')", name="role"),
+    Index(
+        "uq_api_keys_name",
+        "name",
+        unique=True,
+        sqlite_where=text("revoked_at IS NULL"),
+        postgresql_where=text("revoked_at IS NULL"),
+    ),
 )

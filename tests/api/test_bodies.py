@@ -103,7 +103,7 @@ def answer(server: Server, request: bytes) -> bytes:
 
 def test_refused_before_it_is_sent(server: Server) -> None:
     """W07. A client that announces a large body would be asked to send it first."""
-    head = b"POST /select HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    head = b"POST /select HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     received = answer(server, head + b"Content-Length: 104857600\r\n\r\n")
     assert received.startswith(b"HTTP/1.1 413 ")
     assert b"application/problem+json" in received
@@ -113,10 +113,10 @@ def test_refused_before_it_is_sent(server: Server) -> None:
 @pytest.mark.parametrize(
     "request_",
     [
-        b"POST /select HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
-        b"POST /select HTTP/1.1\r\nHost: x\r\nContent-Length: 1e9\r\n\r\n",
-        b"POST /select HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999999\r\n\r\n",
-        b"POST /select HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"POST /select HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+        b"POST /select HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1e9\r\n\r\n",
+        b"POST /select HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999999999999999\r\n\r\n",
+        b"POST /select HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
         b"GET /campaigns HTTP/9.9\r\n\r\n",
         b"\x00\xff\x00\xff\r\n\r\n",
     ],
@@ -137,7 +137,7 @@ def test_client_that_leaves_in_mid_body(client: httpx.Client, server: Server) ->
     body = b'{"decision_id": "' + decision + b'", "reward": 1}'
     for cut in (0, 10, len(body) - 1):
         with socket.create_connection((HOST, server.port), timeout=2) as connection:
-            head = b"POST /reward HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            head = b"POST /reward HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
             connection.sendall(head + b"Content-Length: %d\r\n\r\n" % len(body) + body[:cut])
     ok(client.get("/health/ready"))
     assert model(client, campaign_id)["head"] == 0

@@ -1,0 +1,372 @@
+"""API keys: nobody without one gets in, a role may do what it is for, and a revoked key stops working."""
+
+import http.client as http_client
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import pytest
+from click.testing import Result
+from sqlalchemy import text
+from typer.testing import CliRunner
+
+from service.__main__ import app
+from service.keys import role_needed
+from service.serving import is_loopback
+from service.settings import InvalidSettingError, read_settings
+from service.store.engines import create_read_engine, parse_database_url
+from tests.api.contract import ok, problem
+from tests.conftest import MakeServer
+from tests.servers import HOST, Server, clean_environment, free_port, migrate
+
+ADMIN_KEY = "an-admin-key-that-an-operator-chose"
+REFRESH_SECONDS = 1
+SEEN_SECONDS_MAX = 15
+ROLES = ("reader", "writer", "admin")
+CAMPAIGN = {"campaign_id": "c", "risk": {"measure": "mean"}, "model": {"type": "multi-armed"}}
+ARMS = {"arms": [{"arm_id": "a"}], "algorithm": {"warmup": 0}}
+CALLS: list[tuple[str, str, Any, str]] = [
+    ("GET", "/campaigns", None, "reader"),
+    ("GET", "/campaigns/c", None, "reader"),
+    ("GET", "/campaigns/c/model", None, "reader"),
+    ("GET", "/metrics", None, "reader"),
+    ("POST", "/select", {"campaign_id": "c", "decision_id": "d"}, "writer"),
+    ("POST", "/reward", {"decision_id": "d", "reward": 1}, "writer"),
+    ("POST", "/select/batch", {"items": [{"campaign_id": "c"}]}, "writer"),
+    ("POST", "/reward/batch", {"items": [{"decision_id": "d", "reward": 1}]}, "writer"),
+    ("POST", "/campaigns/c/observations", {"items": [{"arm_id": "a", "reward": 1}]}, "writer"),
+    ("POST", "/campaigns", CAMPAIGN | ARMS, "admin"),
+    ("PATCH", "/campaigns/c", {"description": "changed"}, "admin"),
+    ("POST", "/campaigns/c/arms", {"arm_id": "b"}, "admin"),
+    ("PATCH", "/campaigns/c/arms/b", {"status": "paused"}, "admin"),
+    ("DELETE", "/campaigns/d?confirm=d", None, "admin"),
+]
+BAD_KEYS = {
+    "wrong": b"prudent_" + b"x" * 43,
+    "empty": b"",
+    "blank": b" ",
+    "beginning": ADMIN_KEY[:-1].encode(),
+    "longer": ADMIN_KEY.encode() + b"x",
+    "not-ascii": "schlüssel-€".encode(),
+    "not-utf-8": b"\xff\xfe\x80",
+    "8-kilobytes": b"k" * 8_192,
+    "with-name": b"admin:" + ADMIN_KEY.encode(),
+    "upper-case": ADMIN_KEY.upper().encode(),
+}
+
+
+def prudent(*arguments: str, environment: dict[str, str] | None = None) -> Result:
+    """Run a command in this process, where it takes no second to start."""
+    return CliRunner().invoke(app, arguments, env=environment)
+
+
+def serve(*arguments: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """Try to serve, where it is refused."""
+    command = [sys.executable, "-m", "service", "serve", "--port", str(free_port()), *arguments]
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=60, env=clean_environment(environment), check=False
+    )
+
+
+def make_key(database_url: str, name: str, role: str) -> str:
+    """A new key."""
+    done = prudent("keys", "create", name, "--role", role, "--database-url", database_url)
+    assert done.exit_code == 0, done.stderr
+    return done.stdout.strip()
+
+
+def statuses_until(http: httpx.Client, wanted: int, headers: dict[str, str]) -> set[int]:
+    """The statuses that were seen until the wanted one."""
+    seen: set[int] = set()
+    deadline = time.monotonic() + SEEN_SECONDS_MAX
+    while wanted not in seen and time.monotonic() < deadline:
+        seen.add(http.get("/campaigns", headers=headers).status_code)
+        time.sleep(0.05)
+    return seen
+
+
+def send(server: Server, method: str, path: str, body: Any, headers: list[tuple[bytes, bytes]]) -> httpx.Response:
+    """Send these bytes as headers, which httpx would refuse to."""
+    connection = http_client.HTTPConnection(HOST, server.port, timeout=30)
+    connection.putrequest(method, path)
+    for name, value in headers:
+        connection.putheader(name, value)
+    content = b"" if body is None else json.dumps(body).encode()
+    connection.putheader("Content-Type", "application/json")
+    connection.putheader("Content-Length", str(len(content)))
+    connection.endheaders(content)
+    reply = connection.getresponse()
+    found = httpx.Response(reply.status, headers=reply.getheaders(), content=reply.read())
+    connection.close()
+    return found
+
+
+@dataclass(frozen=True)
+class Closed:
+    """A server that asks for keys, with one of each role."""
+
+    server: Server
+    keys: dict[str, str]
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def closed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Closed]:
+    """The service with keys, on either database; the admin's is the operator's own."""
+    folder = tmp_path_factory.mktemp("closed")
+    url = f"sqlite:///{folder}/prudent.db"
+    if request.param == "postgres":
+        url = request.getfixturevalue("postgres").create_database()
+        migrate(url)
+    keys = {role: make_key(url, role, role) for role in ("reader", "writer")} | {"admin": ADMIN_KEY}
+    server = Server(url, folder / "server.log", environment={"PRUDENT_ADMIN_KEY": ADMIN_KEY})
+    server.start()
+    yield Closed(server, keys)
+    server.stop()
+    if request.param == "postgres":
+        request.getfixturevalue("postgres").drop_database(url)
+
+
+@pytest.fixture
+def http(closed: Closed) -> Iterator[httpx.Client]:
+    """A client without a key."""
+    with httpx.Client(base_url=closed.server.url, timeout=30, trust_env=False) as opened:
+        yield opened
+
+
+def test_each_role_may_do_what_it_is_for_and_no_more(closed: Closed, http: httpx.Client) -> None:
+    """R22. An application's key could delete a campaign, or a dashboard's key write."""
+    admin = {"X-API-Key": closed.keys["admin"]}
+    for name in ("c", "d"):
+        body = CAMPAIGN | ARMS | {"campaign_id": name}
+        assert http.post("/campaigns", json=body, headers=admin).status_code == 201
+    unauthorised = errors = calls = 0
+    for method, path, body, needed in CALLS:
+        for role in ROLES:
+            reply = http.request(method, path, json=body, headers={"Authorization": f"Bearer {closed.keys[role]}"})
+            calls += 1
+            errors += reply.status_code >= 500
+            if ROLES.index(role) < ROLES.index(needed):
+                unauthorised += reply.is_success
+                assert needed in problem(reply, 403)["detail"]
+                assert 'error="insufficient_scope"' in reply.headers["www-authenticate"]
+            else:
+                assert reply.is_success, f"{role} {method} {path}: {reply.text}"
+    print(f"R22 roles: {calls} calls, {unauthorised} unauthorised 2xx, {errors} 5xx")  # noqa: T201  # the figure
+    assert (unauthorised, errors) == (0, 0)
+
+
+def test_bad_keys_open_nothing(closed: Closed) -> None:
+    """R22. A key that is wrong, empty, not ASCII or very long would let somebody in, or be a server error."""
+    presented: list[list[tuple[bytes, bytes]]] = [[]]
+    for key in BAD_KEYS.values():
+        presented += [[(b"X-API-Key", key)], [(b"Authorization", b"Bearer " + key)]]
+        presented += [[(b"X-API-Key", closed.keys["admin"].encode()), (b"Authorization", b"Bearer " + key)]]
+        presented += [[(b"X-API-Key", closed.keys["admin"].encode()), (b"X-API-Key", key)]]
+    good = closed.keys["admin"].encode()
+    presented += [[(b"Authorization", value)] for value in (good, b"Basic " + good, b"Bearer", b"Bearer\t" + good)]
+    presented += [[(b"X-API-Key", good), (b"Authorization", b"Bearer " + closed.keys["reader"].encode())]]
+    unauthorised = errors = calls = 0
+    for headers in presented:
+        for method, path, body, _ in CALLS:
+            reply = send(closed.server, method, path, body, headers)
+            calls += 1
+            unauthorised += reply.is_success
+            errors += reply.status_code >= 500
+            problem(reply, 401)
+            assert reply.headers["www-authenticate"].startswith("Bearer")
+    print(f"R22 bad keys: {calls} calls, {unauthorised} unauthorised 2xx, {errors} 5xx")  # noqa: T201  # the figure
+    assert (unauthorised, errors) == (0, 0)
+    log = closed.server.log()
+    assert "requests refused" in log
+    assert not any(key in log for key in closed.keys.values())
+    assert "Traceback" not in log
+
+
+def test_both_headers_and_a_proxys_own_are_understood(closed: Closed, http: httpx.Client) -> None:
+    """A client that sends its key twice, or sits behind a proxy with a password, would be locked out."""
+    key = closed.keys["reader"]
+    for headers in (
+        {"X-API-Key": key},
+        {"Authorization": f"bearer {key}"},
+        {"X-API-Key": key, "Authorization": f"Bearer {key}"},
+        {"X-API-Key": key, "Authorization": "Basic dTpw"},
+    ):
+        ok(http.get("/campaigns", headers=headers))
+
+
+def test_what_is_open_shows_no_data(closed: Closed, http: httpx.Client) -> None:
+    """B37. A health check cannot send a key; nothing else may be open."""
+    for path in ("/health/live", "/health/ready", "/docs", "/openapi.json"):
+        assert http.get(path).status_code == 200
+    for path in (
+        "/nowhere",
+        "/health/live/",
+        "/health/live%0A",
+        "/docs/../metrics",
+        "/select%0A",
+        "/docs%2f",
+    ):
+        assert http.get(path).status_code in {401, 404}
+        problem(http.post(path, json={"campaign_id": "c"}, headers={"X-API-Key": closed.keys["writer"]}), 403)
+
+
+def test_the_description_says_which_key_each_operation_needs(closed: Closed, http: httpx.Client) -> None:
+    """A generated client would not know that it has to send a key; a new route would be open to writers unseen."""
+    schema = http.get("/openapi.json").json()
+    assert set(schema["components"]["securitySchemes"]) == {"apiKey", "bearer"}
+    roles = {(method, path.partition("?")[0]): role for method, path, _, role in CALLS}
+    for path, operations in schema["paths"].items():
+        for method, operation in operations.items():
+            actual = path.replace("{campaign_id}", "c").replace("{arm_id}", "b")
+            if actual.startswith("/health/"):
+                assert operation["security"] == []
+                continue
+            expected = roles.get((method.upper(), actual), "admin" if method == "delete" else None)
+            assert role_needed(method.upper(), path) == expected, (method, path)
+            assert operation["security"] == [{"apiKey": []}, {"bearer": []}]
+            assert f"`{expected}`" in operation["description"]
+
+
+def test_a_key_is_refused_before_its_body_is_read(closed: Closed, http: httpx.Client) -> None:
+    """Somebody without a key could make the service read and parse 16 MiB."""
+    problem(http.post("/select/batch", content=b"\xff" * 2**20), 401)
+    problem(http.post("/select", content=b"{}", headers={"Content-Encoding": "gzip"}), 401)
+
+
+def test_keys_are_seen_while_the_service_runs(make_server: MakeServer, database_url: str) -> None:
+    """The first key closes an open service; a revoked one would work until the next restart."""
+    environment = {"PRUDENT_KEYS_REFRESH_SECONDS": str(REFRESH_SECONDS)}
+    server = make_server(database_url, environment=environment)
+    with httpx.Client(base_url=server.url, timeout=30, trust_env=False) as client:
+        ok(client.get("/campaigns"))
+        key = make_key(database_url, "first", "reader")
+        assert 401 in statuses_until(client, 401, {})
+        headers = {"X-API-Key": key}
+        ok(client.get("/campaigns", headers=headers))
+        assert prudent("keys", "revoke", "first", "--database-url", database_url).exit_code == 0
+        assert 401 in statuses_until(client, 401, headers)
+        server.restart()  # all keys are revoked: it must not be open again
+        problem(client.get("/campaigns"), 401)
+        problem(client.get("/campaigns", headers=headers), 401)
+
+
+def test_only_digests_are_stored(database_url: str) -> None:
+    """A stolen backup would be a stolen key."""
+    if not database_url.startswith("sqlite"):
+        migrate(database_url)
+    key = make_key(database_url, "app", "writer")
+    assert key.startswith("prudent_")
+    assert len(key) >= 40
+    engine = create_read_engine(parse_database_url(database_url))
+    with engine.connect() as connection:
+        stored = repr(connection.execute(text("SELECT * FROM api_keys")).all())
+    engine.dispose()
+    assert key[8:-4] not in stored
+    assert key[-4:] in stored
+    shown = prudent("keys", "list", "--json", "--database-url", database_url)
+    (row,) = json.loads(shown.stdout)
+    assert (row["name"], row["role"], row["ending"], row["revoked_at"]) == ("app", "writer", key[-4:], None)
+    assert key not in shown.stdout + shown.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("create", "app", "--role", "writer"), "named app"),
+        (("create", "a b", "--role", "writer"), "letters, digits"),
+        (("create", "b", "--role", "reader", "--note", "x" * 201), "note"),
+        (("create", "b", "--role", "reader", "--note", "a\nb"), "note"),
+        (("create", "b", "--role", "owner"), "reader"),
+        (("revoke", "nobody"), "no valid key"),
+    ],
+)
+def test_key_commands_refuse_what_makes_no_sense(sqlite_database: str, arguments: tuple[str, ...], reason: str) -> None:
+    """A second key of one name could not be revoked alone; a typing error would revoke nothing in silence."""
+    make_key(sqlite_database, "app", "writer")
+    done = prudent("keys", *arguments, "--database-url", sqlite_database)
+    assert done.exit_code in {1, 2}
+    assert reason in done.stderr
+    assert len(json.loads(prudent("keys", "list", "--json", "--database-url", sqlite_database).stdout)) == 1
+
+
+def test_a_revoked_name_can_be_used_again(sqlite_database: str) -> None:
+    """Otherwise nobody could replace a lost key under its name."""
+    first = make_key(sqlite_database, "app", "writer")
+    assert prudent("keys", "revoke", "app", "--database-url", sqlite_database).exit_code == 0
+    assert prudent("keys", "revoke", "app", "--database-url", sqlite_database).exit_code == 1
+    assert make_key(sqlite_database, "app", "writer") != first
+
+
+def test_an_open_service_is_refused_to_other_machines(database_url: str) -> None:
+    """R22, B37. A forgotten key would leave the data to everybody on the network."""
+    if not database_url.startswith("sqlite"):
+        migrate(database_url)
+    arguments = ("--host", "0.0.0.0", "--database-url", database_url)  # noqa: S104
+    done = serve(*arguments)
+    assert done.returncode == 1
+    assert "prudent keys create" in done.stderr
+    assert "PRUDENT_ADMIN_KEY" in done.stderr
+    done = serve(*arguments, environment={"PRUDENT_AUTH": "off", "PRUDENT_ADMIN_KEY": ADMIN_KEY})
+    assert (done.returncode, "PRUDENT_AUTH is off" in done.stderr) == (1, True)
+    make_key(database_url, "app", "writer")
+    assert prudent("keys", "revoke", "app", "--database-url", database_url).exit_code == 0
+    assert serve(*arguments).returncode == 1  # a revoked key opens nothing
+
+
+def test_loopback_is_told_from_the_rest() -> None:
+    """An address that looks local and is not would be served without keys."""
+    assert all(is_loopback(host) for host in ("127.0.0.1", "127.8.8.8", "::1", "localhost"))
+    others = ("0.0.0.0", "::", "", "10.0.0.1", "127.0.0.1.example.org", "127.1", "localhost.", "::ffff:10.0.0.1")  # noqa: S104
+    assert not any(is_loopback(host) for host in others)
+
+
+def test_the_operators_key_opens_the_first_door(sqlite_database: str, make_server: MakeServer) -> None:
+    """In a container there is nobody to make the first key."""
+    server = make_server(sqlite_database, start=False, environment={"PRUDENT_ADMIN_KEY": ADMIN_KEY})
+    server.arguments = ["--host", "0.0.0.0"]  # noqa: S104  # the last one counts
+    server.start()
+    with httpx.Client(base_url=f"http://{HOST}:{server.port}", trust_env=False) as client:
+        problem(client.get("/campaigns"), 401)
+        ok(client.get("/campaigns", headers={"X-API-Key": ADMIN_KEY}))
+
+
+@pytest.mark.parametrize("key", ["short", "x" * 31, "x" * 31 + " x", "ü" * 40])
+def test_a_weak_key_of_the_operator_is_refused_unseen(key: str) -> None:
+    """A password of six letters could be guessed; the message goes to a log."""
+    with pytest.raises(InvalidSettingError, match="PRUDENT_ADMIN_KEY") as refused:
+        read_settings({"PRUDENT_ADMIN_KEY": key})
+    assert key not in str(refused.value)
+    assert ADMIN_KEY not in repr(read_settings({"PRUDENT_ADMIN_KEY": ADMIN_KEY}))
+
+
+def test_without_keys_a_loopback_service_stays_open_if_it_is_told_to(
+    sqlite_database: str, make_server: MakeServer
+) -> None:
+    """Behind a proxy that asks for passwords on the same machine."""
+    make_key(sqlite_database, "app", "writer")
+    server = make_server(sqlite_database, environment={"PRUDENT_AUTH": "off"})
+    with httpx.Client(base_url=server.url, trust_env=False) as client:
+        ok(client.get("/campaigns"))
+
+
+def test_an_open_service_answers_to_localhost_only(client: httpx.Client, server: Server) -> None:
+    """A page whose name was made to lead to this machine could read and reward through a visitor's browser."""
+    for host in ("evil.example", f"evil.example:{server.port}", "localhost.evil.example", "127.0.0.1.evil.example", ""):
+        for method, path, body, _ in CALLS:
+            problem(client.request(method, path, json=body, headers={"Host": host}), 403)
+    for host in ("localhost", f"LocalHost:{server.port}", "127.0.0.1", f"[::1]:{server.port}"):
+        ok(client.get("/campaigns", headers={"Host": host}))
+    ok(client.get("/health/live", headers={"Host": "probe.example"}))
+
+
+def test_verify_takes_a_key(closed: Closed) -> None:
+    """A live server could not be verified any more once it has keys."""
+    arguments = ("verify", "--database-url", closed.server.database_url, "--url", closed.server.url)
+    assert prudent(*arguments).exit_code == 1
+    done = prudent(*arguments, environment={"PRUDENT_API_KEY": closed.keys["reader"]})
+    assert done.exit_code == 0, done.stdout + done.stderr
