@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 from service.api import campaigns, decisions, documentation, operations, problems
 from service.api.reader import Reader
 from service.demo import create_demo
-from service.ledger.identifiers import system_clock
+from service.ledger.identifiers import steady_clock
 from service.ledger.ledger import Ledger
 from service.metrics import Metrics
 from service.settings import Settings, read_settings
@@ -23,7 +23,7 @@ def create_app(settings: Settings) -> FastAPI:
     url = parse_database_url(settings.database_url)
     write, read_engine = create_write_engine(url), create_read_engine(url)
     metrics = Metrics()
-    ledger = Ledger(write, read_engine, limits=settings.limits, metrics=metrics, clock=system_clock)
+    ledger = Ledger(write, read_engine, limits=settings.limits, metrics=metrics, clock=steady_clock())
     read = Reader(read_engine)
 
     @asynccontextmanager

@@ -5,13 +5,16 @@ import os
 from pathlib import Path
 from typing import IO
 
-from sqlalchemy import Engine, text
+from sqlalchemy import Connection, Engine, text
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import SQLAlchemyError
 
 from service.settings import Settings
 from service.store.engines import create_write_engine, parse_database_url
 from service.store.schema import current_revision, latest_revision, migrate
+
+QUICK_CHECK_BYTES_MAX = 2**30
+"""A larger SQLite file is not read through at the start; prudent verify reads all of it."""
 
 
 class NotServableError(RuntimeError):
@@ -53,11 +56,29 @@ def _lock_file(url: URL, workers: int) -> IO[str]:
     return lock
 
 
+def _check_pages(connection: Connection) -> None:
+    """Refuse a damaged file, as far as a short look can tell."""
+    size = connection.exec_driver_sql("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size")
+    if size.scalar_one() > QUICK_CHECK_BYTES_MAX:
+        return
+    found = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar_one()
+    if found != "ok":
+        raise NotServableError(f"the database file is damaged, restore a backup: {found}")
+
+
+def _check_durable(connection: Connection) -> None:
+    for setting in ("fsync", "synchronous_commit"):
+        if connection.execute(text(f"SHOW {setting}")).scalar_one() == "off":
+            raise NotServableError(f"Postgres runs with {setting}=off: what it acknowledges is not durable")
+
+
 def _check(engine: Engine, *, is_sqlite: bool) -> None:
     with engine.connect() as connection:
         revision = current_revision(connection)
-        if not is_sqlite and connection.execute(text("SHOW fsync")).scalar_one() != "on":
-            raise NotServableError("Postgres runs with fsync=off: what it acknowledges is not durable")
+        if is_sqlite:
+            _check_pages(connection)
+        else:
+            _check_durable(connection)
     if revision == latest_revision():
         return
     if revision is None and is_sqlite:
