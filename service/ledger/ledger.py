@@ -163,7 +163,7 @@ class Ledger:
         self._metrics.states_bytes.set(self._states.nbytes)
 
     def _probe(self) -> None:
-        """Ask a database that refused whether it takes rows again: an unready worker gets no requests to find out by."""
+        """Ask a database that refused whether it takes rows again: an unready worker gets no requests to tell."""
         if self._refused is None:
             return
         try:

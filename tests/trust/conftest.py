@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
+import structlog
 
 from tests.servers import Postgres
 
@@ -24,3 +25,12 @@ def lone_database(lone_postgres: Postgres) -> Iterator[str]:
     url = lone_postgres.create_database()
     yield url
     lone_postgres.drop_database(url)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _plain_logs() -> Iterator[None]:
+    """Tracebacks as text: the coloured ones of a development console take half a second each."""
+    processors = [structlog.processors.add_log_level, structlog.processors.format_exc_info]
+    structlog.configure(processors=[*processors, structlog.processors.KeyValueRenderer()])
+    yield
+    structlog.reset_defaults()
