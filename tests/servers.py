@@ -57,7 +57,7 @@ def clean_environment(additions: Mapping[str, str] | None = None) -> dict[str, s
 
 def mount_small(directory: Path, bytes_max: int) -> None:
     """Mount an empty file system of this size, in memory, on a folder. Raises ServerError where that is not allowed."""
-    command = ["mount", "-t", "tmpfs", "-o", f"size={bytes_max}", "tmpfs", directory]
+    command = ["mount", "-t", "tmpfs", "-o", f"size={bytes_max}", "tmpfs", str(directory)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
     if done.returncode != 0:
         raise ServerError(f"no file system could be mounted: {done.stderr.strip()}")

@@ -13,7 +13,7 @@ from service.api.replies import HealthReply
 from service.ledger.errors import DatabaseUnavailableError
 from service.ledger.ledger import Ledger
 from service.metrics import Metrics
-from service.store.schema import current_revision, latest_revision
+from service.store.schema import UnknownRevisionError, current_revision, latest_revision
 
 READY_SECONDS_MAX = 2.0
 """Who asks for readiness gives up soon; until then it wants a no."""
@@ -38,6 +38,8 @@ def operation_routes(ledger: Ledger, read: Reader, metrics: Metrics) -> APIRoute
                 revision = await read(_revision)
         except (DatabaseUnavailableError, TimeoutError):
             detail = "the database does not answer"
+        except UnknownRevisionError as error:
+            detail = str(error)
         else:
             if revision != needed:
                 detail = f"the schema is at {revision}, needed is {needed}: run prudent migrate"
