@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
+from tests.ledger.conftest import make_worker, migrated_url, worker  # noqa: F401  # fixtures
 from tests.servers import Postgres
 
 

@@ -12,7 +12,7 @@ from sqlalchemy.exc import OperationalError
 from service.ledger.commands import Decision, Describe, Reward, RewardReceipt, Select
 from service.ledger.errors import UnavailableError
 from service.verification import verify
-from tests.ledger.conftest import Worker, make_worker, migrated_url  # noqa: F401  # fixtures
+from tests.ledger.conftest import Worker
 from tests.promises import Promise, length
 
 RUNS = length("FAIL_POINTS", 60)
@@ -70,7 +70,7 @@ class FailPoint:
 
 
 @pytest.fixture
-def breakable(make_worker: Callable[..., Worker]) -> tuple[Worker, FailPoint]:  # noqa: F811
+def breakable(make_worker: Callable[..., Worker]) -> tuple[Worker, FailPoint]:
     worker = make_worker()
     for name in ALGORITHMS:
         risk = {"measure": "mean"} if name == "linucb" else {"measure": "expectile", "level": 0.2}

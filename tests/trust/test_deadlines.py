@@ -13,7 +13,7 @@ from service.ledger.identifiers import steady_clock
 from service.settings import Limits
 from service.store import campaigns
 from service.verification import verify
-from tests.ledger.conftest import Worker, make_worker, migrated_url  # noqa: F401  # fixtures
+from tests.ledger.conftest import Worker
 from tests.promises import Promise
 
 TIMEOUT_SECONDS = 60.0
@@ -69,7 +69,7 @@ def quiet(make: MakeWorker, clock: Callable[[], int], monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize(("seconds", "punctual"), [(0, True), (59.999999, True), (60, False), (1e6, False)])
 def test_the_deadline_decides_and_not_the_sweep(
-    make_worker: MakeWorker,  # noqa: F811
+    make_worker: MakeWorker,
     now: Time,
     monkeypatch: pytest.MonkeyPatch,
     seconds: float,
@@ -86,7 +86,7 @@ def test_the_deadline_decides_and_not_the_sweep(
 
 
 def test_the_sweep_of_two_workers_and_a_late_reward_race(
-    make_worker: MakeWorker,  # noqa: F811
+    make_worker: MakeWorker,
     now: Time,
     monkeypatch: pytest.MonkeyPatch,
     promise: Promise,
@@ -120,7 +120,7 @@ def test_the_sweep_of_two_workers_and_a_late_reward_race(
 
 
 def test_without_a_default_a_late_reward_is_learned(
-    make_worker: MakeWorker,  # noqa: F811
+    make_worker: MakeWorker,
     now: Time,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -136,7 +136,7 @@ def test_without_a_default_a_late_reward_is_learned(
 
 
 def test_deadlines_hold_over_a_restart(
-    make_worker: MakeWorker,  # noqa: F811
+    make_worker: MakeWorker,
     now: Time,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -158,7 +158,7 @@ def test_deadlines_hold_over_a_restart(
 
 @pytest.mark.parametrize("jump", [-HOUR, 24 * HOUR])
 def test_setting_the_wall_clock_moves_no_deadline(
-    make_worker: MakeWorker,  # noqa: F811
+    make_worker: MakeWorker,
     monkeypatch: pytest.MonkeyPatch,
     jump: int,
 ) -> None:
@@ -182,7 +182,7 @@ def test_setting_the_wall_clock_moves_no_deadline(
 
 @pytest.mark.parametrize("jump", [-HOUR, 24 * HOUR])
 def test_on_postgres_a_workers_clock_does_not_matter(
-    make_worker: MakeWorker,  # noqa: F811
+    make_worker: MakeWorker,
     monkeypatch: pytest.MonkeyPatch,
     jump: int,
 ) -> None:

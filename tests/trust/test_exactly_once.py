@@ -1,12 +1,23 @@
 """R3 and R5: the same reward from everywhere at once, and two workers that teach one campaign."""
 
 import asyncio
+import threading
 from collections import Counter
 from typing import Any
 
 import httpx
+import psycopg
+import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import IntegrityError
 
+from service.ledger.commands import Observe, Reward, Select, WarmStart
+from service.ledger.identifiers import steady_clock
+from service.settings import Limits
+from service.store.engines import create_write_engine, parse_database_url
+from service.store.schema import migrate
 from tests.conftest import MakeServer
+from tests.ledger.conftest import Worker
 from tests.promises import Promise, length
 from tests.trust.invariants import check, prudent_verify
 from tests.trust.load import CAMPAIGNS, Record, create_campaigns
@@ -90,3 +101,50 @@ def test_two_workers_teach_one_campaign(make_server: MakeServer, postgres_databa
     assert conflicts <= len(ids) // 100  # with the lock nobody meets another's sequence number
     for url in urls:
         assert "equal" in prudent_verify(postgres_database, url)
+
+
+@pytest.mark.parametrize("column", ["decision_id", "observation_id", "sequence"])
+def test_the_database_itself_refuses_a_second_row(worker: Worker, column: str) -> None:
+    """R3. If the service were wrong about what is recorded, the last thing between it and a double is UNIQUE."""
+    worker.create("c")
+    worker.run(Select("c", "d"), Reward("d", 1.0), Observe("c", [WarmStart("a", 1.0, observation_id="o")]))
+    sequence = "sequence" if column == "sequence" else "sequence + 10"
+    name = {"decision_id": "decision_id, NULL", "observation_id": "NULL, observation_id"}.get(column, "NULL, NULL")
+    copied = (
+        "INSERT INTO observations (key, sequence, kind, decision_id, observation_id, arm_id, features, reward, source, "  # noqa: S608
+        f"observed_at) SELECT key, {sequence}, kind, {name}, arm_id, features, reward, source, observed_at "
+        f"FROM observations WHERE {column} IS NOT NULL"
+    )
+    with worker.write.begin() as connection, pytest.raises(IntegrityError):
+        connection.execute(text(copied))
+
+
+def test_two_workers_that_insert_the_same_ids_do_not_deadlock(lone_database: str) -> None:
+    """R5. In the order of arrival each would wait for the other, until one is refused."""
+    engine = create_write_engine(parse_database_url(lone_database))
+    migrate(engine)
+    engine.dispose()
+    worker = Worker(lone_database, Limits(), steady_clock())
+    worker.ledger.start()
+    worker.create("c", algorithm={"name": "linucb", "warmup": 0})
+    worker.run(Select("c", "first"))
+    copied = (
+        "INSERT INTO decisions SELECT %s, key, arm_id, features, estimate, bonus, index_value, reason, greedy_arm_id, "
+        "recommended_arm_id, propensity, seen, request_digest, explanation, created_at, due_at "
+        "FROM decisions WHERE decision_id = 'first'"
+    )
+    try:
+        with psycopg.connect(lone_database) as other:
+            other.execute(copied, ["a"])
+            thread = threading.Thread(target=worker.run, args=(Select("c", "z"), Select("c", "a")))
+            thread.start()
+            waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = %s"
+            with psycopg.connect(lone_database, autocommit=True) as watcher:
+                while watcher.execute(waits, [lone_database.rpartition("/")[2]]).fetchone() == (0,):
+                    assert thread.is_alive()
+            other.execute("SET lock_timeout = '100ms'")
+            other.execute(copied, ["z"])  # the worker waits for "a", and must not hold "z"
+            other.rollback()
+            thread.join()
+    finally:
+        worker.stop()

@@ -20,7 +20,7 @@ from service.store.patience import PatientConnection
 from service.store.schema import migrate as migrate_schema
 from tests.conftest import MakeServer
 from tests.ledger.conftest import Worker
-from tests.promises import Promise
+from tests.promises import Promise, length
 from tests.servers import Postgres, Server
 from tests.trust.invariants import check, prudent_verify
 from tests.trust.load import Record, create_campaigns, send_again
@@ -113,6 +113,7 @@ def test_a_postgres_that_stalls(
         reply = post(server, "/select", **body)
         record.note(("/select", body), reply)
         unready, live = not ready(server), get(server, "/health/live")
+        time.sleep(length("STALL_SECONDS", 0))
     started = time.monotonic()
     wait_for(lambda: ready(server), "not ready though the database goes on")
     seconds = time.monotonic() - started

@@ -16,7 +16,7 @@ from sqlalchemy import text
 from service.ledger.commands import Describe, Observe, WarmStart
 from service.settings import Limits
 from tests.conftest import MakeServer
-from tests.ledger.conftest import Worker, make_worker, migrated_url  # noqa: F401  # fixtures
+from tests.ledger.conftest import Worker
 from tests.servers import ROOT, Postgres, Server, clean_environment, migrate
 from tests.trust.load import create_campaigns
 
@@ -127,7 +127,7 @@ def flip_checksum(data: bytes) -> bytes:
     ids=["a bit of the state", "a bit of the checksum", "truncated", "empty", "longer"],
 )
 def test_a_corrupt_snapshot_is_folded_again_and_said(
-    make_worker: Callable[..., Worker],  # noqa: F811
+    make_worker: Callable[..., Worker],
     capfd: pytest.CaptureFixture[str],
     damage: Callable[[bytes], bytes],
 ) -> None:
