@@ -14,6 +14,7 @@ import uvicorn
 from rich.console import Console
 from rich.table import Table
 from sqlalchemy.exc import SQLAlchemyError
+from threadpoolctl import threadpool_limits
 
 from service.serving import NotServableError, prepare
 from service.settings import PREFIX, InvalidSettingError, Settings, read_settings
@@ -97,7 +98,8 @@ def verify_command(
         _fail(str(error))
     table = Table("campaign", "observations", "snapshot", "live", "result")
     faults = campaigns = 0
-    with httpx.Client(base_url=url or "", timeout=60) as client:
+    # one BLAS thread, as the service has: sums are then rounded the same
+    with threadpool_limits(1), httpx.Client(base_url=url or "", timeout=60) as client:
         try:
             for verdict in verify(engine, None if url is None else lambda name: _live_model(client, name)):
                 campaigns += 1
