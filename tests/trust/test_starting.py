@@ -9,12 +9,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
+import numpy as np
 import psycopg
 import pytest
 from sqlalchemy import text
 
+from service.core.snapshot import pack, unpack
 from service.ledger.commands import Describe, Observe, WarmStart
 from service.settings import Limits
+from service.verification import verify
 from tests.conftest import MakeServer
 from tests.ledger.conftest import Worker
 from tests.servers import ROOT, Postgres, Server, clean_environment, migrate
@@ -162,3 +165,20 @@ def test_readiness_refuses_a_schema_that_changed_under_it(make_server: MakeServe
             connection.execute(change)
     reply = httpx.get(f"{server.url}/health/ready", trust_env=False)
     assert (reply.status_code, "Traceback" in server.log()) == (503, False), reply.text
+
+
+@pytest.mark.parametrize(("change", "verdict"), [(1e-13, "agrees to 1e-09 at 150"), (1e-6, "differs")])
+def test_a_snapshot_of_another_processor_is_no_fault(
+    make_worker: Callable[..., Worker], change: float, verdict: str
+) -> None:
+    """A backup that was restored on another kind of machine would look corrupt, or a corrupt one look sound."""
+    first = make_worker(Limits(snapshot_observations=100))
+    first.create("c")
+    first.one(Observe("c", [WarmStart("a", i * 0.37 % 1) for i in range(150)]))
+    first.stop()
+    with first.write.begin() as connection:
+        arrays = unpack(connection.execute(text("SELECT state FROM snapshots")).scalar_one())
+        changed = {name: one * (1 + change) if one.dtype == np.float64 else one for name, one in arrays.items()}
+        connection.execute(text("UPDATE snapshots SET state = :state"), {"state": pack(changed)})
+    (found,) = verify(first.read)
+    assert (found.snapshot, bool(found.faults)) == (verdict, verdict == "differs")
