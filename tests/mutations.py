@@ -126,7 +126,7 @@ MUTATIONS = (
         "a damaged file served",
         "service/serving.py",
         (("            _check_pages(connection)\n", "            pass\n"),),
-        f"{TRUST}/test_starting.py::test_a_damaged_file_is_refused",
+        f"{TRUST}/test_starting.py::test_a_damaged_file_is_refused[a page of the log]",
     ),
     Mutation(
         "two servers on one SQLite file",
@@ -155,7 +155,7 @@ MUTATIONS = (
                 "if decision is not None:",
             ),
         ),
-        f"{TRUST}/test_deadlines.py::test_the_sweep_of_two_workers_and_a_late_reward_race",
+        "tests/ledger/test_ledger.py::test_a_deadline_teaches_the_default_once",
     ),
     Mutation(
         "deadlines on the wall clock",
