@@ -124,6 +124,7 @@ def test_a_postgres_that_stalls(
         f"postgresql stalled: {reply.status_code}, unready {unready}, live {live}, recovery {seconds:.1f} s, {found}",
     )
     assert_refused(reply)
+    assert "no outcome in time" in reply.json()["detail"]  # by the setting, not by the connection's longer patience
     assert (unready, live) == (True, 200)
     assert found.none, found.faults
     assert seconds <= 5
