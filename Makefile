@@ -18,10 +18,10 @@ COMPILE = $(BIN)/python -m uv pip compile --quiet --universal --python-version 3
 	--generate-hashes --no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' $(UPGRADE)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test soak check format bench coverage lock clean
+.PHONY: help run test soak trust mutations check format bench coverage lock clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
 	@echo
 	@echo 'Settings of make run, given as `make run PORT=9000` or in the environment:'
 	@echo '  HOST=$(HOST) PORT=$(PORT) DATABASE_URL=...'
@@ -39,6 +39,16 @@ soak: $(VENV)/.dev ## The tests of load, learning and numbers at full length (ab
 	SOAK_SECONDS=10 SOAK_ROUNDS=1500 SOAK_SEEDS=20 SOAK_UPDATES=100000 SOAK_PROBLEMS=1000 SOAK_TINY=6000 \
 		$(BIN)/python -m pytest -s tests/test_concurrency.py tests/test_first_campaign.py \
 		tests/core/test_adversarial.py tests/core/test_exact_incremental.py tests/simulator/own/test_run.py
+
+# The promises of docs/reliability.md at full length. A part of it: make trust TRUST='-k crash'
+trust: $(VENV)/.dev ## Every promise of docs/reliability.md at full length, and the table of figures (about an hour)
+	TRUST_ROUNDS=200 TRUST_STOPS=20 TRUST_RESTARTS=5 TRUST_DECISIONS=200 TRUST_REWARDS=5000 TRUST_FAIL_POINTS=2000 \
+		TRUST_EXAMPLES=5000 TRUST_STALL_SECONDS=60 SOAK_UPDATES=100000 $(BIN)/python -m pytest --no-header -q $(TRUST) \
+		tests/trust tests/api/test_fuzz.py tests/test_reproducibility.py tests/core/test_adversarial.py \
+		tests/core/test_solver.py tests/core/test_risks.py tests/core/test_losses.py
+
+mutations: $(VENV)/.dev ## Put faults into a copy of the source; each must turn a named test red (about ten minutes)
+	$(BIN)/python -m tests.mutations $(MUTATIONS)
 
 check: $(VENV)/.dev ## Lint, formatting, types and import contracts
 	$(BIN)/python -m ruff check .

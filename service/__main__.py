@@ -13,6 +13,7 @@ import typer
 import uvicorn
 from rich.table import Table
 from sqlalchemy.exc import SQLAlchemyError
+from threadpoolctl import threadpool_limits
 
 from service import key_commands
 from service.console import DatabaseUrl, console, fail, settings_or_fail
@@ -100,7 +101,9 @@ def verify_command(
     table = Table("campaign", "observations", "snapshot", "live", "result")
     faults = campaigns = 0
     headers = {} if api_key is None else {"X-API-Key": api_key}
-    with httpx.Client(base_url=url or "", headers=headers, timeout=60) as client:
+    client = httpx.Client(base_url=url or "", headers=headers, timeout=60)
+    # one BLAS thread, as the service has: sums are then rounded the same
+    with threadpool_limits(1), client:
         try:
             for verdict in verify(engine, None if url is None else lambda name: _live_model(client, name)):
                 campaigns += 1

@@ -15,7 +15,7 @@ from service.api.hot import HotRoutes, hot_routes
 from service.api.reader import Reader
 from service.demo import create_demo
 from service.keys import KeyRing
-from service.ledger.identifiers import system_clock
+from service.ledger.identifiers import steady_clock
 from service.ledger.ledger import Ledger
 from service.metrics import Metrics
 from service.serving import is_loopback
@@ -28,7 +28,7 @@ def create_app(settings: Settings) -> FastAPI:
     url = parse_database_url(settings.database_url)
     write, read_engine = create_write_engine(url), create_read_engine(url)
     metrics = Metrics()
-    ledger = Ledger(write, read_engine, limits=settings.limits, metrics=metrics, clock=system_clock)
+    ledger = Ledger(write, read_engine, limits=settings.limits, metrics=metrics, clock=steady_clock())
     read = Reader(read_engine)
     bodies = Bodies(settings.limits)
     ring = KeyRing(may_be_open=is_loopback(settings.host), admin_key=settings.admin_key)

@@ -7,7 +7,7 @@ import resource
 from pathlib import Path
 from typing import IO
 
-from sqlalchemy import Engine, text
+from sqlalchemy import Connection, Engine, text
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -17,6 +17,8 @@ from service.store.keys import valid_keys
 from service.store.schema import current_revision, latest_revision, migrate
 
 FILES_BESIDES_CONNECTIONS = 256
+QUICK_CHECK_BYTES_MAX = 2**30
+"""A larger SQLite file is not read through at the start; prudent verify reads all of it."""
 
 
 class NotServableError(RuntimeError):
@@ -80,6 +82,16 @@ def is_loopback(host: str) -> bool:
         return False  # a name, or nothing, which means every address
 
 
+def _check_pages(connection: Connection) -> None:
+    """Refuse a damaged file, as far as a short look can tell."""
+    size = connection.exec_driver_sql("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size")
+    if size.scalar_one() > QUICK_CHECK_BYTES_MAX:
+        return
+    found = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar_one()
+    if found != "ok":
+        raise NotServableError(f"the database file is damaged, restore a backup: {found}")
+
+
 def check_schema(engine: Engine) -> None:
     """Migrate an empty SQLite file. Raises NotServableError if the schema is not this version's."""
     with engine.connect() as connection:
@@ -95,11 +107,13 @@ def check_schema(engine: Engine) -> None:
 
 
 def _check_durability(engine: Engine) -> None:
-    if engine.dialect.name == "sqlite":
-        return
     with engine.connect() as connection:
-        if connection.execute(text("SHOW fsync")).scalar_one() != "on":
-            raise NotServableError("Postgres runs with fsync=off: what it acknowledges is not durable")
+        if engine.dialect.name == "sqlite":
+            _check_pages(connection)
+            return
+        for setting in ("fsync", "synchronous_commit"):
+            if connection.execute(text(f"SHOW {setting}")).scalar_one() == "off":
+                raise NotServableError(f"Postgres runs with {setting}=off: what it acknowledges is not durable")
 
 
 def _check_access(settings: Settings, engine: Engine) -> None:

@@ -49,6 +49,8 @@ class Limits:
     """Commands in a transaction."""
     states_bytes_max: int = 2**30
     """Memory for campaigns' states; the longest unused go first."""
+    answer_seconds_max: int = 15
+    """For a command from the queue to its outcome; past it, 503 and the outcome is unknown."""
     snapshot_observations: int = 1_000
     """A snapshot is written after so many observations."""
 

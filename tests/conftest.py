@@ -8,6 +8,7 @@ import httpx
 import pytest
 from hypothesis import settings
 
+from tests.promises import FIGURE, PROMISES, Promise, table
 from tests.servers import Postgres, Server, migrate
 
 # A slow machine is not a defect, so examples have no deadline; a failure prints how to run it again.
@@ -102,3 +103,22 @@ def make_server(tmp_path: Path) -> Iterator[MakeServer]:
     for server in made:
         server.kill()
         print(f"--- {server.url} on {server.database_url.partition(':')[0]}\n{server.log()}")  # noqa: T201
+
+
+@pytest.fixture
+def promise(record_property: Callable[[str, object], None]) -> Promise:
+    """Report the figure that shows a promise: `promise("R1", "lost 0")`, before the assertions."""
+
+    def report(number: str, figure: str) -> None:
+        assert number in PROMISES
+        record_property(FIGURE, f"{number}: {figure}")
+
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the table of promises."""
+    outcomes = ("passed", "failed")
+    reports = [one for outcome in outcomes for one in terminalreporter.stats.get(outcome, []) if one.when == "call"]
+    for line in table(reports):
+        terminalreporter.write_line(line)

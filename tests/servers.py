@@ -55,6 +55,19 @@ def clean_environment(additions: Mapping[str, str] | None = None) -> dict[str, s
     return {**kept, "PYTHONUNBUFFERED": "1", **(additions or {})}
 
 
+def mount_small(directory: Path, bytes_max: int) -> None:
+    """Mount an empty file system of this size, in memory, on a folder. Raises ServerError where that is not allowed."""
+    command = ["mount", "-t", "tmpfs", "-o", f"size={bytes_max}", "tmpfs", str(directory)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+    if done.returncode != 0:
+        raise ServerError(f"no file system could be mounted: {done.stderr.strip()}")
+
+
+def unmount(directory: Path) -> None:
+    """Unmount what `mount_small` has mounted, if it is mounted."""
+    subprocess.run(["umount", "--lazy", directory], capture_output=True, timeout=10, check=False)  # noqa: S607
+
+
 def _tail(path: Path) -> str:
     if not path.exists():
         return ""
@@ -70,13 +83,15 @@ class Postgres:
     pg_ctl is not used: as a child process, the server can be killed, and its end be waited for, by its pid.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, data_bytes_max: int | None = None) -> None:
+        """data_bytes_max: keep the data on a file system of its own of this size. Raises ServerError if not allowed."""
         # Not pytest's tmp_path: that folder is closed to every other user.
         self.directory = Path(tempfile.mkdtemp(prefix="prudent-postgres-"))
         self.port = free_port()
         self.password = secrets.token_hex(16)
         self.process: subprocess.Popen[bytes] | None = None
-        self._data = self.directory / "data"
+        self.data = self.directory / "data"
+        self._data_bytes_max = data_bytes_max
         self._log = self.directory / "postgres.log"
         self._account = pwd.getpwnam("nobody") if os.geteuid() == 0 else None
         self._programs = self._find_programs()
@@ -120,13 +135,15 @@ class Postgres:
         password_file = self.directory / "password"
         password_file.write_text(self.password)
         password_file.chmod(0o600)
-        self._data.mkdir(mode=0o700)
+        self.data.mkdir(mode=0o700)
+        if self._data_bytes_max is not None:
+            mount_small(self.data, self._data_bytes_max)
         if self._account is not None:
             self.directory.chmod(0o755)
-            for path in (self._data, password_file):
+            for path in (self.data, password_file):
                 os.chown(path, self._account.pw_uid, self._account.pw_gid)
         # Text compares by code point, the same on every machine. Syncing an empty cluster protects nothing.
-        options = ["--encoding=UTF8", "--locale=C", "--no-sync", f"--pgdata={self._data}"]
+        options = ["--encoding=UTF8", "--locale=C", "--no-sync", f"--pgdata={self.data}"]
         options += ["--username=postgres", "--auth=scram-sha-256", f"--pwfile={password_file}"]
         process = self._popen([self._programs / "initdb", *options])
         if process.wait(START_SECONDS_MAX) != 0:
@@ -135,7 +152,8 @@ class Postgres:
     def start(self) -> None:
         """Start, and wait until it answers."""
         options = [f"-p{self.port}", f"-h{HOST}", "-cunix_socket_directories=", "-cmax_connections=200"]
-        self.process = self._popen([self._programs / "postgres", f"-D{self._data}", *options])
+        options += [] if self._data_bytes_max is None else ["-cmax_wal_size=32MB", "-cwal_recycle=off"]
+        self.process = self._popen([self._programs / "postgres", f"-D{self.data}", *options])
         deadline = time.monotonic() + START_SECONDS_MAX
         while True:
             try:
@@ -186,7 +204,15 @@ class Postgres:
         try:
             self.stop("immediate")
         finally:
+            if self._data_bytes_max is not None:
+                unmount(self.data)
             shutil.rmtree(self.directory, ignore_errors=True)
+
+    def program(self, name: str, *arguments: str, seconds_max: float = 60) -> None:
+        """Run one of PostgreSQL's own programs, such as pg_dump. Raises ServerError."""
+        process = self._popen([self._programs / name, *arguments])
+        if process.wait(seconds_max) != 0:
+            raise ServerError(f"{name} failed:\n{self.log()}")
 
     def url(self, database: str = "postgres") -> str:
         """`postgresql://...` of one of the databases."""

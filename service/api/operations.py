@@ -1,5 +1,6 @@
 """Health, metrics and the counting of requests."""
 
+import asyncio
 import time
 from functools import cache
 
@@ -13,7 +14,10 @@ from service.api.replies import PROBLEMS, HealthReply
 from service.ledger.errors import DatabaseUnavailableError
 from service.ledger.ledger import Ledger
 from service.metrics import Metrics
-from service.store.schema import current_revision, latest_revision
+from service.store.schema import UnknownRevisionError, current_revision, latest_revision
+
+READY_SECONDS_MAX = 2.0
+"""Who asks for readiness gives up soon; until then it wants a no."""
 
 
 def operation_routes(ledger: Ledger, read: Reader, metrics: Metrics) -> APIRouter:
@@ -29,11 +33,14 @@ def operation_routes(ledger: Ledger, read: Reader, metrics: Metrics) -> APIRoute
     @router.get("/health/ready", operation_id="ready", responses={503: {"model": HealthReply}})
     async def ready(response: Response) -> HealthReply:
         """Whether it can serve: the ledger runs, the database answers and has the schema."""
-        detail = None if ledger.is_alive else "the ledger's thread has ended"
+        detail = ledger.fault
         try:
-            revision = await read(_revision)
-        except DatabaseUnavailableError as error:
-            detail = error.message
+            async with asyncio.timeout(READY_SECONDS_MAX):
+                revision = await read(_revision)
+        except (DatabaseUnavailableError, TimeoutError):
+            detail = "the database does not answer"
+        except UnknownRevisionError as error:
+            detail = str(error)
         else:
             if revision != needed:
                 detail = f"the schema is at {revision}, needed is {needed}: run prudent migrate"

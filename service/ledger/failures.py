@@ -8,6 +8,8 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 _CONFLICTS = {"40001", "40P01"}
 """Serialization failure, deadlock."""
 _LOCK_TIMEOUT = "55P03"
+_CORRUPT = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
+"""Not passing, but not the command's fault either: nobody can write until somebody has repaired the file."""
 _PASSING_CLASSES = ("08", "53", "57", "58", "25P")
 """Connection, resources, operator intervention (shutdown, statement timeout), system, idle-in-transaction."""
 
@@ -36,6 +38,8 @@ def classify(error: Exception) -> Failure:
         return Failure.LOCKED
     if state is not None:
         return Failure.UNAVAILABLE if state.startswith(_PASSING_CLASSES) else Failure.DEFECT
+    if getattr(error.orig, "sqlite_errorname", "").startswith(_CORRUPT):
+        return Failure.UNAVAILABLE
     # SQLite: locked, full, read-only, I/O; Postgres: no connection. A wrong statement there is also an
     # OperationalError, but migrations make that impossible and tests would meet it.
     return Failure.UNAVAILABLE if isinstance(error, OperationalError) else Failure.DEFECT

@@ -8,9 +8,19 @@ Clock = Callable[[], int]
 """Microseconds since 1970, UTC."""
 
 
-def system_clock() -> int:
-    """The machine's wall clock."""
-    return time.time_ns() // 1_000
+def _elapsed_ns() -> int:
+    """Since the machine's start, sleep included where the system can tell."""
+    boottime = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic_ns() if boottime is None else time.clock_gettime_ns(boottime)
+
+
+def steady_clock(wall: Callable[[], int] = time.time_ns, elapsed: Callable[[], int] = _elapsed_ns) -> Clock:
+    """A clock that starts at the wall clock's time and then counts by itself: no deadline moves when that is set.
+
+    wall, elapsed: nanoseconds.
+    """
+    ahead = wall() - elapsed()
+    return lambda: (ahead + elapsed()) // 1_000
 
 
 class DecisionIds:

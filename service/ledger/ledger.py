@@ -31,11 +31,14 @@ from service.ledger.states import States
 from service.metrics import Metrics
 from service.settings import Limits
 from service.store import campaigns
+from service.store.probe import write_and_forget
 
 logger = structlog.get_logger(__name__)
 
 RERUNS_MAX = 3
 MAINTENANCE_SECONDS = 1.0
+STALL_SECONDS = 5.0
+"""A batch that takes longer makes the worker unready."""
 
 
 class Ledger:
@@ -53,6 +56,8 @@ class Ledger:
         self._loader = ThreadPoolExecutor(1, thread_name_prefix="ledger-loader")
         self._thread = threading.Thread(target=self._serve, name="ledger")
         self._stopping = False
+        self._refused: str | None = None
+        self._busy_since: float | None = None
 
     # The event loop's side
 
@@ -72,6 +77,16 @@ class Ledger:
     def is_alive(self) -> bool:
         """Whether the thread runs."""
         return self._thread.is_alive()
+
+    @property
+    def fault(self) -> str | None:
+        """Why commands cannot be recorded at the moment; None if, as far as is known, they can."""
+        if not self._thread.is_alive():
+            return "the ledger's thread has ended"
+        busy_since = self._busy_since
+        if busy_since is not None and time.monotonic() - busy_since > STALL_SECONDS:
+            return "a transaction does not end"
+        return self._refused
 
     async def submit(self, command: Command) -> Any:
         """The command's result, committed. Raises CommandError or UnavailableError."""
@@ -106,7 +121,12 @@ class Ledger:
         except UnavailableError:
             self._metrics.unavailable.labels("overloaded").inc(len(commands))
             raise
-        return await future
+        try:
+            async with asyncio.timeout(self._limits.answer_seconds_max):
+                return await future
+        except TimeoutError:
+            self._metrics.unavailable.labels("late").inc(len(commands))
+            raise UnknownOutcomeError("no outcome in time: send the same request again") from None
 
     # The thread's side
 
@@ -138,12 +158,27 @@ class Ledger:
         if due:
             self._execute([Entry(command, Ticket([None], 1), 0) for command in due])
         self._states.evict()
+        self._probe()
         self._metrics.states.set(len(self._states))
         self._metrics.states_bytes.set(self._states.nbytes)
+
+    def _probe(self) -> None:
+        """Ask a database that refused whether it takes rows again: an unready worker gets no requests to tell."""
+        if self._refused is None:
+            return
+        try:
+            with self._write.begin() as connection:
+                write_and_forget(connection)
+        except Exception as error:  # noqa: BLE001  # it is still so
+            logger.warning("the database is still not writable", error=str(getattr(error, "orig", error)))
+        else:
+            self._refused = None
+            logger.info("the database is writable again")
 
     def _execute(self, entries: list[Entry]) -> None:
         """Run entries to their outcomes, whatever happens: nothing may end the thread or leave a caller waiting."""
         started = time.perf_counter()
+        self._busy_since = time.monotonic()
         try:
             if entries[0].is_batched:
                 outcomes = self._run_batch([entry.command for entry in entries])  # type: ignore[misc]  # is_batched
@@ -154,6 +189,7 @@ class Ledger:
             outcomes = [Failed(error)] * len(entries)
         self._metrics.batch_seconds.observe(time.perf_counter() - started)
         self._metrics.batch_commands.observe(len(entries))
+        self._busy_since = None
         self._settle(entries, outcomes)
 
     def _settle(self, entries: list[Entry], outcomes: list[Any]) -> None:
@@ -182,8 +218,7 @@ class Ledger:
 
     # Batches, and what their failures lead to
 
-    def _run_batch(self, commands: list[Command]) -> list[Any]:
-        skip_locked = False
+    def _run_batch(self, commands: list[Command], *, skip_locked: bool = False) -> list[Any]:
         for attempt in range(RERUNS_MAX + 2):
             try:
                 return self._attempt(commands, skip_locked=skip_locked, lock_all=attempt > 0)
@@ -222,21 +257,31 @@ class Ledger:
                 connection.invalidate(error)  # it may still be inside the transaction
                 for key in batch.touched:
                     self._states.drop(key)
+                self._refused = "the outcome of a commit is unknown"
                 logger.exception("the outcome of a commit is unknown", commands=len(commands))
                 raise UnknownOutcomeError("the outcome is unknown: send the same request again") from error
         self._maintenance.after_commit(batch.touched.values())
         self._count_recorded(batch)
+        if batch.writes.decisions or batch.writes.observations:
+            self._refused = None
         return outcomes
 
     def _give_up(self, commands: list[Command], failure: Failure, error: Exception) -> list[Any]:
-        if failure is not Failure.DEFECT:
-            logger.warning("the database is not available", error=type(error).__name__, commands=len(commands))
-            refusal = DatabaseUnavailableError("the database is not available: try again")
-            return [Failed(refusal)] * len(commands)
-        if len(commands) > 1:  # find the one that fails; the others must not suffer from it
-            return [outcome for command in commands for outcome in self._run_batch([command])]
+        if failure is Failure.UNAVAILABLE:
+            return [Failed(self._refuse(error))] * len(commands)
+        if len(commands) > 1:  # find the one that fails or waits; the others must not suffer from it
+            skip_locked = failure is Failure.LOCKED
+            return [outcome for command in commands for outcome in self._run_batch([command], skip_locked=skip_locked)]
+        if failure is Failure.LOCKED:
+            return [Failed(CampaignBusyError("another worker is writing this at the moment: try again"))]
         logger.error("a command failed", command=type(commands[0]).__name__, exc_info=error)
         return [Failed(error)]
+
+    def _refuse(self, error: Exception) -> DatabaseUnavailableError:
+        """What callers are told, and readiness says until something is written again."""
+        logger.warning("the database is not available", error=str(getattr(error, "orig", error)))
+        self._refused = "the database refused to write"
+        return DatabaseUnavailableError("the database is not available: try again")
 
     def _run_alone(self, command: Administration) -> Any:
         for _ in range(RERUNS_MAX):
@@ -252,9 +297,9 @@ class Ledger:
                     logger.exception("a command failed", command=type(command).__name__)
                     return Failed(error)
                 if failure is Failure.UNAVAILABLE:
-                    break
+                    return Failed(self._refuse(error))
             self._metrics.reruns.inc()
-        return Failed(DatabaseUnavailableError("the database is not available: try again"))
+        return Failed(CampaignBusyError("too many others change this at the same time: try again"))
 
     # States that must be loaded first
 

@@ -5,6 +5,14 @@ from sqlalchemy import Connection, func, select
 from service.store.tables import decisions, observations
 
 
+def find_damage(connection: Connection) -> list[str]:
+    """What SQLite finds wrong with its file; nothing on Postgres, which has tools of its own (pg_amcheck)."""
+    if connection.dialect.name != "sqlite":
+        return []
+    found = [str(row[0]) for row in connection.exec_driver_sql("PRAGMA integrity_check(5)")]
+    return [] if found == ["ok"] else found
+
+
 def find_faults(connection: Connection, key: int, head: int) -> list[str]:
     """What contradicts the promises in one campaign's rows: gaps in the log, rewards that fit no decision."""
     faults = []

@@ -7,6 +7,8 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.pool import QueuePool
 
+from service.store.patience import PatientConnection
+
 BUSY_TIMEOUT_MS = 5_000
 LOCK_TIMEOUT_MS = 500
 STATEMENT_TIMEOUT_MS = 10_000
@@ -85,7 +87,7 @@ def _create_postgres(url: URL, *, pool_size: int, **options: object) -> Engine:
         "idle_in_transaction_session_timeout": IDLE_IN_TRANSACTION_TIMEOUT_MS,
         **{name.removesuffix("_ms"): value for name, value in options.items()},
     }
-    return create_engine(
+    engine = create_engine(
         url,
         pool_size=pool_size,
         max_overflow=0,
@@ -101,3 +103,9 @@ def _create_postgres(url: URL, *, pool_size: int, **options: object) -> Engine:
             "application_name": "prudent",
         },
     )
+
+    @event.listens_for(engine, "do_connect")
+    def connect(_dialect: object, _record: object, arguments: tuple[str, ...], options: dict[str, Any]) -> Any:
+        return PatientConnection.connect(*arguments, **options)
+
+    return engine

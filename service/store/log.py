@@ -127,10 +127,10 @@ def find_snapshot(connection: Connection, key: int) -> SnapshotRow | None:
 
 
 def write_snapshot(connection: Connection, snapshot: SnapshotRow) -> None:
-    """Store a snapshot unless a later one is there."""
+    """Store a snapshot unless a later one is there. One of the same sequence is replaced: it may be corrupt."""
     is_key = snapshots.c.key == snapshot.key
     stored = connection.execute(select(snapshots.c.sequence).where(is_key)).scalar()
     if stored is None:
         connection.execute(insert(snapshots).values(snapshot._asdict()))
-    elif stored < snapshot.sequence:
+    elif stored <= snapshot.sequence:
         connection.execute(update(snapshots).where(is_key).values(snapshot._asdict()))

@@ -1,5 +1,6 @@
 """The schema's revision: what the database has, what this version needs, and how to get there."""
 
+import math
 from contextlib import suppress
 from pathlib import Path
 
@@ -56,6 +57,7 @@ def migrate(engine: Engine) -> tuple[str | None, str]:
     """Bring the schema to the latest revision, once however many start at the same time; (before, after)."""
     with engine.begin() as connection:
         if connection.dialect.name == "postgresql":
+            connection.connection.driver_connection.seconds_max = math.inf  # type: ignore[union-attr]  # our own class
             connection.execute(text("SET LOCAL lock_timeout = 0"))
             connection.execute(text("SET LOCAL statement_timeout = 0"))
             connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": ADVISORY_LOCK})

@@ -9,7 +9,7 @@ from sqlalchemy import Engine
 
 from service.campaigns import CampaignConfiguration, resolve
 from service.ledger.commands import CreateCampaign
-from service.ledger.identifiers import Clock, system_clock
+from service.ledger.identifiers import Clock, steady_clock
 from service.ledger.ledger import Ledger
 from service.metrics import Metrics
 from service.settings import Limits
@@ -70,7 +70,7 @@ def migrated_url(database_url: str) -> str:
 def make_worker(migrated_url: str) -> Iterator[Callable[..., Worker]]:
     workers: list[Worker] = []
 
-    def make(limits: Limits = Limits(), clock: Clock = system_clock) -> Worker:  # noqa: B008  # frozen
+    def make(limits: Limits = Limits(), clock: Clock = steady_clock()) -> Worker:  # noqa: B008  # frozen
         worker = Worker(migrated_url, limits, clock)
         worker.ledger.start()
         workers.append(worker)

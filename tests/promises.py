@@ -1,0 +1,68 @@
+"""The promises of docs/reliability.md, and the table of figures that a run of the tests prints at its end.
+
+A test that shows a promise asks for the fixture `promise` and gives its figure before it asserts; whether it passed
+is the test's own outcome. Promises that are shown by whole files of other tests are listed in `LINKED`.
+"""
+
+import os
+from collections.abc import Callable
+
+import pytest
+
+PROMISES = {
+    "R1": "what is acknowledged survives SIGKILL",
+    "R3": "exactly once",
+    "R5": "no lost update",
+    "R6": "2xx implies committed",
+    "R7": "disconnects are harmless",
+    "R8": "a database restart is survived",
+    "R11": "a full disk is survived",
+    "R13": "graceful stop",
+    "R14": "migrations run once and change no data",
+    "R18": "any input",
+    "R20": "large and hostile bodies",
+    "R22": "auth",
+    "R28": "numbers stay sane",
+    "R29": "numbers are right",
+    "R33": "reproducible",
+    "faults": "503 where it concerns you and nowhere else; readiness tells",
+    "defaults": "default rewards are learned exactly once",
+    "backups": "restore, verify, serve",
+    "upgrades": "every released schema opens, migrates and verifies",
+}
+LINKED = {
+    "R28": ("tests/core/test_adversarial.py",),
+    "R29": ("tests/core/test_solver.py", "tests/core/test_risks.py", "tests/core/test_losses.py"),
+    "R33": ("tests/test_reproducibility.py",),
+}
+FIGURE = "promise"
+FAILED = "failed"
+Promise = Callable[[str, str], None]
+
+
+def length(name: str, short: int) -> int:
+    """How often to repeat: the variable TRUST_<name> if it is set, else the short form's number."""
+    return int(os.environ.get(f"TRUST_{name}", short))
+
+
+def table(reports: list[pytest.TestReport]) -> list[str]:
+    """A Markdown table: one row a figure, and one for each linked promise whose tests ran."""
+    rows: list[tuple[str, str, bool]] = []
+    for report in reports:
+        if report.failed and report.nodeid.startswith("tests/trust") and not report.user_properties:
+            rows.append((FAILED, report.nodeid, False))
+        for name, value in report.user_properties:
+            if name == FIGURE:
+                number, _, figure = str(value).partition(": ")
+                rows.append((number, figure, report.passed))
+    for number, files in LINKED.items():
+        linked = [report for report in reports if report.nodeid.startswith(files)]
+        if linked:
+            passed = sum(report.passed for report in linked)
+            rows.append((number, f"{passed} of {len(linked)} tests of {', '.join(files)}", passed == len(linked)))
+    order = [*PROMISES, FAILED]
+    rows.sort(key=lambda row: order.index(row[0]))
+    lines = [
+        f"| {number} | {PROMISES.get(number, '')} | {figure} | {'yes' if ok else 'NO'} |" for number, figure, ok in rows
+    ]
+    return ["| | promise | figure | pass |", "|---|---|---|---|", *lines] if lines else []
