@@ -1,6 +1,7 @@
 """The command line's part about API keys: create, list, revoke."""
 
 import re
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -15,7 +16,6 @@ from sqlalchemy.exc import IntegrityError, SQLAlchemyError
 
 from service.console import DatabaseUrl, console, fail, settings_or_fail
 from service.keys import Role, digest_of, new_key
-from service.ledger.identifiers import system_clock
 from service.serving import NotServableError, check_schema
 from service.store.engines import UnsupportedDatabaseError, create_write_engine, parse_database_url
 from service.store.keys import KeyRow, add_key, list_keys, revoke_key
@@ -53,7 +53,7 @@ def create(
     if len(note) > NOTE_MAX or not note.isprintable():
         fail(f"a note has at most {NOTE_MAX} characters, all of them printable")
     key = new_key()
-    row = KeyRow(name, role, key[-ENDING_LENGTH:], note, system_clock(), None)
+    row = KeyRow(name, role, key[-ENDING_LENGTH:], note, time.time_ns() // 1_000, None)
     with _writing(database_url) as connection:
         try:
             add_key(connection, row, digest_of(key.encode()))
@@ -93,7 +93,7 @@ def revoke(
     database_url: DatabaseUrl = None,
 ) -> None:
     """Revoke a key for good. Running servers refuse it after PRUDENT_KEYS_REFRESH_SECONDS."""
-    now = system_clock()
+    now = time.time_ns() // 1_000
     with _writing(database_url) as connection:
         if not revoke_key(connection, name, now):
             fail("there is no valid key of that name: see prudent keys list")
