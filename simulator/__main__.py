@@ -19,7 +19,7 @@ from simulator.logs.reading import LogError
 from simulator.own.command import OwnRun, run_own
 from simulator.own.loading import EnvironmentFileError, shipped_names
 from simulator.paper.cells import PaperError
-from simulator.paper.command import paper
+from simulator.paper.command import paper, report
 from simulator.processes import ServerStartError
 from simulator.published import ROUNDS
 from simulator.report import print_table, write_json
@@ -239,6 +239,7 @@ def run_command(
 
 
 app.command("paper")(paper)
+app.command("report")(report)
 
 
 def _interrupt(signum: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001 - the signature of a handler

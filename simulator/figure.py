@@ -18,7 +18,7 @@ from simulator.runner import RunResult
 from simulator.settings import AlgorithmName
 
 # Colours told apart by colour-blind readers and in grey print.
-_COLOURS = {
+COLOURS = {
     AlgorithmName.LINUCB: "#D55E00",
     AlgorithmName.LINUCB_CR: "#0072B2",
     AlgorithmName.LINUCB_OGD_CR: "#009E73",
@@ -50,7 +50,7 @@ def colours_of(algorithms: Mapping[str, AlgorithmName]) -> dict[str, str]:
     free = cycle(["#E69F00", "#56B4E9", "#000000", "#999999"])
     given: dict[str, str] = {}
     for name, algorithm in algorithms.items():
-        usual = _COLOURS[algorithm]
+        usual = COLOURS[algorithm]
         given[name] = usual if usual not in given.values() else next(free)
     return given
 
@@ -99,10 +99,14 @@ def write_figure(result: RunResult, folder: Path) -> list[Path]:
 
 
 def save_figure(curves: Curves, stem: Path) -> list[Path]:
-    """Save a figure as PNG and SVG, the same bytes for the same curves, and give the paths: `stem` with endings."""
+    """Save a figure of curves as PNG and SVG, and give the paths: `stem` with endings."""
+    return save(curves_figure(curves), stem)
+
+
+def save(figure: Figure, stem: Path) -> list[Path]:
+    """Save a figure as PNG and SVG, the same bytes for the same figure, and give the paths: `stem` with endings."""
     png, svg = stem.parent / f"{stem.name}.png", stem.parent / f"{stem.name}.svg"
     with mpl.rc_context({"svg.hashsalt": stem.name, "svg.fonttype": "path"}):
-        figure = curves_figure(curves)
         figure.savefig(png, dpi=160, metadata={"Software": None})
         figure.savefig(svg, metadata={"Date": None})
     return [png, svg]

@@ -14,7 +14,9 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from simulator.paper.cells import Archive, Cell, Grid, Session, cells_of
 from simulator.paper.grid import run_cells
+from simulator.paper.results import load_results
 from simulator.paper.rows import Group, select_rows
+from simulator.paper.runtimes import read_runtimes
 from simulator.paper.worker import Target
 from simulator.runner import ROUNDS_MAX
 from simulator.settings import AlgorithmName
@@ -139,3 +141,25 @@ def paper(
         highlight=False,
         soft_wrap=True,
     )
+
+
+def report(
+    directory: Annotated[Path, typer.Argument(help="Directory of a run of `prudent-simulator paper`.")],
+    runtime: Annotated[
+        Path | None,
+        typer.Option(help="Times of the algorithms in process, as `python -m benchmarks.runtime` writes them."),
+    ] = None,
+    output: Annotated[Path | None, typer.Option(help="Where to write. Default: the directory itself.")] = None,
+) -> None:
+    """Make a page of the results: report.html, which needs no network, report.md, every figure and all numbers.
+
+    Rows and replications that are not finished are left out, and the page says so.
+    """
+    from simulator.paper.page import write_report  # matplotlib is slow to load, and needed only here
+
+    results = load_results(Archive(directory))
+    runtimes = None if runtime is None else read_runtimes(runtime)
+    target = output or directory
+    target.mkdir(parents=True, exist_ok=True)
+    for path in write_report(results, runtimes, target):
+        Console().print(f"Wrote {path}", highlight=False, soft_wrap=True)
