@@ -5,6 +5,7 @@ HOST ?= 127.0.0.1
 PORT ?= 8000
 DATABASE_URL ?= sqlite:///data/prudent.db
 VENV ?= .venv
+PAPER ?= data/paper
 # The Python to use, for example PYTHON=python3.12; empty means the first one found that is new enough.
 PYTHON ?=
 
@@ -18,7 +19,7 @@ COMPILE = $(BIN)/python -m uv pip compile --quiet --universal --python-version 3
 	--generate-hashes --no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' $(UPGRADE)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test soak trust mutations check format bench coverage lock clean
+.PHONY: help run test soak trust mutations check format bench coverage paper lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -65,6 +66,16 @@ coverage: $(VENV)/.dev ## How often the intervals hold; writes docs/coverage.md 
 
 bench: $(VENV)/.dev ## Compare throughput with a no-op (BENCH='--seconds 2 --rounds 3 --database postgres --workers 2')
 	$(BIN)/python -m benchmarks.throughput $(BENCH)
+
+# It may be interrupted: the same command goes on from there.
+paper: $(VENV)/.dev ## The paper's grid and our comparisons, 500 runs each; writes docs/results.md (one to two hours)
+	$(BIN)/prudent-simulator paper --directory $(PAPER)
+	$(BIN)/prudent-simulator paper --directory $(PAPER) --rows all
+	$(BIN)/python -m benchmarks.runtime $(PAPER)/runtime.json
+	$(BIN)/prudent-simulator report $(PAPER) --runtime $(PAPER)/runtime.json
+	mkdir -p docs/pictures/results
+	cp $(PAPER)/figures/*.svg docs/pictures/results/
+	sed 's#](figures/#](pictures/results/#' $(PAPER)/report.md > docs/results.md
 
 # Three lists that agree: all versions are chosen together, for dev, and the smaller lists repeat them.
 lock: $(VENV)/.created ## Write the lock files from pyproject.toml (UPGRADE=--upgrade for the newest versions)

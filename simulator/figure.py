@@ -24,7 +24,7 @@ COLOURS = {
     AlgorithmName.LINUCB_OGD_CR: "#009E73",
     AlgorithmName.LINUCB_ONEPASS_CR: "#CC79A7",
 }
-_POINTS_MAX = 1_500
+_POINTS_MAX = 400
 
 
 def _floor(regrets: Iterable[FloatArray]) -> float:

@@ -123,7 +123,10 @@ class Costs:
 
 @dataclass(frozen=True)
 class Session:
-    """One run of the command: how many servers at once, processors, cells finished, and seconds of the clock."""
+    """One run of the command: how many servers at once, processors, cells finished, and seconds of the clock.
+
+    rows: which were asked for.
+    """
 
     servers: int
     processors: int
@@ -132,6 +135,7 @@ class Session:
     seconds: float
     own_servers: bool
     finished: bool
+    rows: str = ""
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,7 @@ class _Count:
 def _play(archive: Archive, cells: list[Cell], open_cells: list[Cell], target: Target, servers: int) -> None:
     errors = Console(stderr=True)
     kept, done = len(cells) - len(open_cells), _Count()
+    groups = sorted({cell.row.group.value for cell in cells})
     started = time.monotonic()
     try:
         with _progress(errors) as progress:
@@ -84,6 +85,7 @@ def _play(archive: Archive, cells: list[Cell], open_cells: list[Cell], target: T
                 seconds=time.monotonic() - started,
                 own_servers=target.url is None,
                 finished=done.cells == len(open_cells),
+                rows=" and ".join(groups),
             )
         )
 

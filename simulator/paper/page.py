@@ -10,8 +10,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 
 from simulator.figure import save
 from simulator.paper.figures import Drawn, draw_all
-from simulator.paper.results import PROBLEMS, Results
-from simulator.paper.rows import Variant
+from simulator.paper.results import PROBLEMS, Results, RowResult
+from simulator.paper.rows import Group, Variant
 from simulator.paper.runtimes import Runtimes
 from simulator.paper.tables import (
     Table,
@@ -31,7 +31,7 @@ PUBLISHED_CPU_HOURS = 237
 """What the paper's own table of runtimes adds up to for its grid."""
 
 _FIGURES, _NUMBERS = "figures", "numbers"
-_MIBIBYTE = 2**20
+_MEBIBYTE = 2**20
 
 
 @dataclass(frozen=True)
@@ -63,22 +63,30 @@ def _write_numbers(tables: Sequence[Table], directory: Path) -> None:
         (folder / f"{table.name}.csv").write_text(table.csv(), encoding="utf-8")
 
 
+def _hours(rows: Sequence[RowResult]) -> float | None:
+    seconds = [one.cpu_seconds() for one in rows]
+    known = [one for one in seconds if one is not None]
+    return sum(known) / 3600.0 if known and len(known) == len(seconds) else None
+
+
 def _facts(results: Results) -> dict[str, Any]:
-    """Sums over all rows, for the text."""
-    costs = [cost for one in results.rows.values() for cost in one.costs]
-    cpu = [one.cpu_seconds() for one in results.rows.values()]
+    """Sums over rows, for the text. None: not known, as the server was not ours."""
+    rows = list(results.rows.values())
+    costs = [cost for one in rows for cost in one.costs]
     sizes = [cost.database_bytes for cost in costs if cost.database_bytes is not None]
-    pairs = sum(one.pairs for one in results.rows.values())
-    client = sum(cost.client_cpu_seconds for cost in costs)
+    pairs = sum(one.pairs for one in rows)
+    of_paper = [one for one in rows if one.row.group is Group.PAPER]
     is_ours = len(sizes) == len(costs)
     return {
         "pairs": pairs,
-        "cpu_hours": sum(seconds for seconds in cpu if seconds is not None) / 3600.0 if is_ours else None,
-        "client_microseconds": 1e6 * client / pairs,
-        "disk_mib": sum(sizes) / _MIBIBYTE if is_ours else None,
-        "largest_mib": max(sizes) / _MIBIBYTE if is_ours else None,
+        "hours": _hours(rows),
+        "paper_rows": len(of_paper),
+        "paper_pairs": sum(one.pairs for one in of_paper),
+        "paper_hours": _hours(of_paper),
+        "client_microseconds": 1e6 * sum(cost.client_cpu_seconds for cost in costs) / pairs,
+        "disk_mib": sum(sizes) / _MEBIBYTE if is_ours else None,
+        "largest_mib": max(sizes) / _MEBIBYTE if is_ours else None,
         "bytes_a_pair": sum(sizes) / pairs if is_ours else None,
-        "minutes": sum(one.seconds for one in results.sessions) / 60.0,
         "servers": sorted({one.servers for one in results.sessions}),
     }
 

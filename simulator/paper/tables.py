@@ -163,6 +163,7 @@ def _runtime_row(one: RowResult, runtimes: Runtimes | None) -> tuple[Value, ...]
 def run_table(results: Results) -> Table:
     """How the grid was run: every run of the command, and the disk."""
     columns = (
+        Column("rows", "rows", is_text=True),
         Column("servers", "servers"),
         Column("own_servers", "own servers", is_text=True),
         Column("processors", "processors"),
@@ -174,6 +175,7 @@ def run_table(results: Results) -> Table:
     )
     rows: list[tuple[Value, ...]] = [
         (
+            one.rows or None,
             *(one.servers, one.own_servers, one.processors, one.cells, one.pairs),
             one.seconds / 60.0,
             one.pairs / one.seconds if one.seconds else None,
