@@ -48,6 +48,7 @@ _POLISHES_MAX = 3
 _CONTRACTION = 0.1
 _CORRECTED_MAX = 1e4
 _FALL_MAX = 100.0
+_FORMED_MAX = 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -260,11 +261,12 @@ def _newton(problem: _Problem, point: Point, multiplier: float, guess: Array | N
 def _following_gram(problem: _Problem, gram: Array, before: Point, after: Point) -> tuple[Array, bool]:
     """Return the weighted Gram matrix for the step from `after`, and whether it is the one there.
 
-    A smooth loss's changes with every step, and takes a step's time d times over to form; near the solution, where
-    steps with the old one shrink the gradient tenfold, the old one will do.
+    A smooth loss's changes with every step. In many dimensions it takes longer to form than a step; then, near the
+    solution, where steps with the old one shrink the gradient tenfold, the old one will do.
     """
     if isinstance(problem.loss, EntropicLoss):
-        if after.certified or after.residual <= _CONTRACTION * before.residual:
+        is_costly = len(gram) > _FORMED_MAX
+        if after.certified or (is_costly and after.residual <= _CONTRACTION * before.residual):
             return gram, False
     elif problem.loss.conditioning <= _CORRECTED_MAX:
         return _moved_gram(problem.columns, gram, before.curvatures, after.curvatures), True
@@ -280,7 +282,9 @@ def _polished(problem: _Problem, point: Point, step: Array) -> Point | None:
 
 
 def _search(problem: _Problem, point: Point, objective: float | None, step: Array) -> tuple[Point | None, float | None]:
-    """Return the first of the halved steps that is certified or lowers f enough, and f there if known.
+    """Return the first of the halved steps that is certified, shrinks the gradient tenfold or lowers f enough.
+
+    And f there, if known.
 
     objective: f at the point if known. Returns (None, None) where no step will do.
     """
@@ -290,7 +294,8 @@ def _search(problem: _Problem, point: Point, objective: float | None, step: Arra
     length = 1.0
     for _ in range(_HALVINGS_MAX):
         trial = problem.at(point.theta + length * step)
-        if trial.certified:
+        # For a convex f a gradient that has shrunk this much is nearer to the solution; f costs as much as a gradient.
+        if trial.certified or trial.residual <= _CONTRACTION * point.residual:
             return trial, None
         if objective is None:
             objective = problem.objective(point)

@@ -9,6 +9,7 @@ from hashlib import blake2b
 from typing import Literal, NamedTuple
 
 import numpy as np
+import orjson
 from numpy.typing import NDArray
 
 from service.campaigns import AlgorithmChange, CampaignConfiguration
@@ -17,9 +18,6 @@ from service.core.policy import Reason
 CampaignStatus = Literal["active", "paused", "archived"]
 ArmStatus = Literal["active", "paused", "retired"]
 Floats = NDArray[np.float64]
-
-_SEPARATOR = b"\x00"
-"""No id can hold it, and fixed-size parts follow their own count."""
 
 
 @dataclass(slots=True, eq=False)
@@ -48,26 +46,27 @@ class Select:
         return 500 + listed + (0 if self.context is None else self.context.nbytes)
 
     def digest(self) -> bytes:
-        """Equal for the same request: all but ``explain``, which changes the reply and not the decision."""
-        parts = [self.campaign_id.encode(), _floats(self.context)]
-        for arm_id, features in self.arms or ():
-            parts += [arm_id.encode(), _floats(features)]
-        parts += [b"all" if self.arms is None else b"listed"]
-        parts += [_SEPARATOR if self.eligible is None else _names(self.eligible), _names(self.exclude)]
-        parts += [b"explore" if self.explore else b"greedy", (self.chosen_arm_id or "").encode()]
-        hashed = blake2b(digest_size=16)
-        for part in parts:
-            hashed.update(len(part).to_bytes(8, "little") + part)
+        """Equal for the same request: all but ``explain``, which changes the reply and not the decision.
+
+        Of a header that says what there is and how long it is, and the features' bytes; -0.0 counts as 0.0.
+        """
+        listed = self.arms or ()
+        header = [
+            self.campaign_id,
+            self.chosen_arm_id,
+            self.explore,
+            None if self.eligible is None else sorted(self.eligible),
+            sorted(self.exclude),
+            None if self.context is None else len(self.context),
+            None if self.arms is None else [(arm_id, None if x is None else len(x)) for arm_id, x in listed],
+        ]
+        features = [x for _, x in listed if x is not None]
+        if self.context is not None:
+            features.append(self.context)
+        hashed = blake2b(orjson.dumps(header), digest_size=16)
+        if features:
+            hashed.update((np.concatenate(features) + 0.0).tobytes())
         return hashed.digest()
-
-
-def _floats(values: Floats | None) -> bytes:
-    """Equal bytes for equal values: adding 0 makes -0.0 the same as 0.0."""
-    return b"none" if values is None else (values + 0.0).tobytes()
-
-
-def _names(names: frozenset[str]) -> bytes:
-    return _SEPARATOR.join(name.encode() for name in sorted(names))
 
 
 @dataclass(frozen=True, slots=True)

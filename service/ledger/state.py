@@ -45,6 +45,7 @@ class CampaignState:
         self.sequence = 0
         self.snapshot_sequence = 0
         self.uncertified_counted = 0
+        self._is_warm = False
         self.revision = row.revision
         self.standing = Standing(row.key, row.campaign_id, row.status, row.revision, row.learn_limit, row.head, None)
         self._set_arms(arms)
@@ -84,8 +85,12 @@ class CampaignState:
     @property
     def warming(self) -> bool:
         """Whether an active arm is below its warm-up: its plays then matter, and are read under the lock."""
+        if self._is_warm:
+            return False
         warmup = self.configuration.algorithm.warmup
-        return any(arm.status == "active" and plays < warmup for arm, plays in zip(self.arms, self.plays, strict=True))
+        active = (plays for arm, plays in zip(self.arms, self.plays, strict=True) if arm.status == "active")
+        self._is_warm = all(plays >= warmup for plays in active)
+        return not self._is_warm
 
     @property
     def fold_digest(self) -> bytes:
@@ -119,6 +124,7 @@ class CampaignState:
         self.by_id = {arm.arm_id: arm for arm in self.arms}
         self.inactive = {arm.arm_id: arm.status for arm in self.arms if arm.status != "active"}
         self.plays = [row.plays for row in rows]
+        self._is_warm = False
 
     def fold(self, row: FoldRow) -> None:
         """Learn the next row of the log."""
@@ -142,6 +148,7 @@ class CampaignState:
         self.policy.restore()
         self.sequence, self.standing, plays = self._marked
         self.plays = list(plays)
+        self._is_warm = False
 
     @property
     def nbytes(self) -> int:
