@@ -264,11 +264,11 @@ class Archive:
         if not path.exists():
             return None
         try:
-            with np.load(path, allow_pickle=False) as content:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as content:
                 read = {name: content[name] for name in ("settings", "costs", "model", "regret", "arms")}
             settings, costs, model = (orjson.loads(read[name].tobytes()) for name in ("settings", "costs", "model"))
             result = CellResult(settings, Costs(**costs), read["regret"], read["arms"], model)
-        except (KeyError, ValueError, TypeError, BadZipFile) as error:
+        except (KeyError, ValueError, TypeError, EOFError, BadZipFile) as error:
             raise PaperError(f"{path} is not what a run writes: {error}") from error
         wanted = orjson.loads(orjson.dumps(cell.settings()))
         if settings != wanted:

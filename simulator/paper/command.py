@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from simulator.client import Client
 from simulator.paper.cells import Archive, Cell, Grid, Session, cells_of
 from simulator.paper.grid import run_cells
 from simulator.paper.results import load_results
@@ -132,6 +133,9 @@ def paper(
     if not chosen:
         raise typer.BadParameter("no row is of this experiment and algorithm; try --rows all")
     headers = {"authorization": f"Bearer {api_key}"} if api_key else {}
+    if url is not None:
+        with Client(url, headers=headers) as client:
+            client.health()  # rather now than in every worker
     archive = Archive(directory)
     with archive.opened(grid):
         cells = cells_of(grid, chosen)

@@ -8,6 +8,7 @@ import signal
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -120,4 +121,5 @@ def work(connection: Connection, directory: Path, target: Target) -> None:
     except (EOFError, BrokenPipeError, ConnectionResetError, KeyboardInterrupt):
         return  # the parent has closed the connection, is gone, or asked us to stop
     except (ClientError, RunError, ServerStartError, PaperError, OSError) as error:
-        connection.send(Message("failed", reason=str(error)))
+        with suppress(OSError):  # the parent may have stopped listening because another worker failed
+            connection.send(Message("failed", reason=str(error)))

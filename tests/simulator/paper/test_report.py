@@ -1,0 +1,179 @@
+"""The report on results that are made up: page, Markdown and CSV say the same as the cells."""
+
+import csv
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pytest
+
+from simulator.paper.cells import Archive, PaperError
+from simulator.paper.episodes import episode_lengths
+from simulator.paper.page import write_report
+from simulator.paper.results import load_results
+from simulator.paper.rows import ROWS
+from simulator.paper.runtimes import Runtimes, read_runtimes
+from tests.simulator.paper.conftest import GRID, fill
+
+
+class Page(HTMLParser):
+    """What a browser would fetch or follow, what stands in the cells of tables, and whether all tags are closed."""
+
+    VOID = ("meta", "img", "link", "br")
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.fetched: list[str] = []
+        self.links: list[str] = []
+        self.cells: list[list[str]] = []
+        self.open: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        if tag in ("script", "iframe", "object", "embed", "link"):
+            self.fetched.append(tag)
+        if source := given.get("src"):
+            self.fetched.append(source)
+        if tag == "a":
+            self.links.append(given["href"] or "")
+        if tag == "tr":
+            self.cells.append([])
+        if tag in ("td", "th"):
+            self.cells[-1].append("")
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] in ("td", "th"):
+            self.cells[-1][-1] += data
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of a report with everything in it."""
+    archive = fill(tmp_path_factory.mktemp("written"), ROWS)
+    runtimes = Runtimes(30, 3, {row.key: 0.125 for row in ROWS})
+    write_report(load_results(archive), runtimes, archive.directory)
+    return archive.directory
+
+
+def final_regrets(directory: Path, key: str) -> np.ndarray:
+    """Read final regrets from the files, apart from the code under test."""
+    files = sorted(path for path in (directory / "cells").glob("*.npz") if path.name.split(".")[0] == key)
+    return np.concatenate([np.load(path)["regret"][:, -1] for path in files])
+
+
+def test_the_page_needs_no_network(written: Path) -> None:
+    """It is opened from a disk, on a train: all pictures are in it, nothing is fetched, and no link is dead."""
+    text = (written / "report.html").read_text(encoding="utf-8")
+    page = Page(text)
+    assert page.open == []
+    assert len(page.fetched) == 14
+    assert all(source.startswith("data:image/svg+xml;base64,") for source in page.fetched)
+    assert "http:" not in text
+    assert "https:" not in text
+    assert not re.search(r"url\(|@import", text)
+    ids = set(re.findall(r'id="([a-z]+)"', text))
+    for link in page.links:
+        assert link[1:] in ids if link.startswith("#") else (written / link).is_file(), link
+
+
+def test_every_figure_is_there_as_png_and_svg(written: Path) -> None:
+    """For slides, and for print."""
+    names = {"episode-lengths", "conditioning-3"}
+    names |= {f"{part}-{one}" for part in ("regret", "beside", "bonus") for one in ("1", "2-disjoint", "2-shared", "3")}
+    files = {path.name: path.stat().st_size for path in (written / "figures").iterdir()}
+    assert set(files) == {f"{name}.{kind}" for name in names for kind in ("png", "svg")}
+    assert min(files.values()) > 5_000
+
+
+def test_markdown_page_and_csv_agree_with_the_cells(written: Path) -> None:
+    """A number that differs between them, or from what was played, would cost all trust."""
+    markdown = (written / "report.md").read_text(encoding="utf-8")
+    rows = Page((written / "report.html").read_text(encoding="utf-8")).cells
+    for row in ROWS:
+        final = np.sort(final_regrets(written, row.key))
+        assert len(final) == 5
+        (line,) = [text for text in markdown.splitlines() if text.startswith(f"| {row.key} | {row.label} |")]
+        (shown,) = [cells for cells in rows if cells[:2] == [row.key, row.label]]
+        assert [cell.strip() for cell in line.strip("|").split("|")] == shown
+        # Of five sorted values the median is the third, the quartiles are the second and the fourth.
+        assert shown[3:6] == [f"{final[place]:.0f}" for place in (1, 2, 3)]
+        with (written / "numbers" / f"regret-{row.problem}.csv").open() as file:
+            (numbers,) = [one for one in csv.DictReader(file) if one["row"] == row.key]
+        assert [float(numbers[name]) for name in ("percentile_25", "median", "percentile_75")] == final[1:4].tolist()
+        assert float(numbers["mean"]) == pytest.approx(final.mean())
+        assert float(numbers["percentile_5"]) == pytest.approx(0.8 * final[0] + 0.2 * final[1])
+
+
+def test_curves_and_settings_are_written(written: Path) -> None:
+    """Whoever draws a figure of their own needs the numbers, and what they were made with."""
+    with (written / "numbers" / "curves-1-linucb-cr.csv").open() as file:
+        curve = list(csv.DictReader(file))
+    assert [int(one["round"]) for one in curve] == list(range(1, 31))
+    assert float(curve[-1]["median"]) == np.median(final_regrets(written, "1-linucb-cr"))
+    with (written / "numbers" / "settings.csv").open() as file:
+        settings = {one["row"]: one for one in csv.DictReader(file)}
+    assert set(settings) == {row.key for row in ROWS}
+    assert settings["2-disjoint-linucb-cr-tight"]["algorithm.bonus"] == "local-tight"
+    assert settings["1-linucb-cr-dial"]["algorithm.noise_scale"] == "null"
+
+
+def test_costs_are_those_of_the_cells(written: Path) -> None:
+    """Two cells of 6 s for 5 runs, 3 s of processors each; 0.125 s in process."""
+    with (written / "numbers" / "runtime.csv").open() as file:
+        first = next(csv.DictReader(file))
+    assert float(first["in_process_seconds"]) == 0.125
+    assert float(first["http_seconds"]) == pytest.approx(12.0 / 5)
+    assert float(first["http_pair_microseconds"]) == pytest.approx(1e6 * 12.0 / 150)
+    assert float(first["cpu_pair_microseconds"]) == pytest.approx(1e6 * 6.0 / 150)
+    markdown = (written / "report.md").read_text(encoding="utf-8")
+    assert f"came to {len(ROWS) * 6} MiB" in markdown
+    assert "the largest had 3 MiB" in markdown
+
+
+def test_what_is_not_finished_is_said(tmp_path: Path) -> None:
+    """Half a run is worth looking at, but not without knowing."""
+    archive = fill(tmp_path, ROWS[:2], blocks=1)
+    page, markdown = write_report(load_results(archive), None, tmp_path / "elsewhere")
+    for path in (page, markdown):
+        text = path.read_text(encoding="utf-8")
+        assert "1-linucb has 3 of 5 replications" in text
+        assert "3-linucb" not in text
+
+
+def test_published_values_belong_to_the_papers_length(written: Path) -> None:
+    """Thirty rounds have nothing to do with a figure of 1,500."""
+    assert GRID.rounds != 1_500
+    assert "about 1480" not in (written / "report.md").read_text(encoding="utf-8")
+
+
+def test_a_directory_without_results_is_refused(tmp_path: Path) -> None:
+    """No page of nothing."""
+    with pytest.raises(PaperError, match="holds no run"):
+        load_results(Archive(tmp_path))
+    with pytest.raises(PaperError, match="no cell"):
+        load_results(fill(tmp_path, []))
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"{}", orjson.dumps({"rounds": 1, "runs": 1, "seconds": {"a": "b"}})])
+def test_other_files_are_no_runtimes(tmp_path: Path, content: bytes) -> None:
+    """A wrong file is named, not ignored."""
+    path = tmp_path / "runtime.json"
+    path.write_bytes(content)
+    with pytest.raises(PaperError, match=r"runtime\.json is not what"):
+        read_runtimes(path)
+
+
+@pytest.mark.parametrize(("dimension", "theorem", "rederived", "printed"), [(2, 119, 173, 27), (10, 2954, 4304, 649)])
+def test_episode_lengths(dimension: int, theorem: int, rederived: int, printed: int) -> None:
+    """Against values computed elsewhere to 40 digits."""
+    lengths = episode_lengths(dimension)
+    assert lengths.theorem == lengths.fixed_length == theorem
+    assert (lengths.rederived_lemma, lengths.printed_lemma) == (rederived, printed)
