@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import asdict
 from typing import Any
 
 import httpx
@@ -126,7 +125,7 @@ def test_identical_rewards_while_the_commit_is_slow(worker: Worker) -> None:
         thread.join()
     assert {type(one) for one in receipts} == {RewardReceipt}
     assert sorted(one.duplicate for one in receipts) == [False] + [True] * 49
-    assert {asdict(one)["observations"] for one in receipts} == {1}
+    assert {one.observations for one in receipts} == {1}
 
 
 def constraints(engine: Any) -> dict[str, Any]:
