@@ -10,6 +10,9 @@ Four ways to the same minimiser of sum L(y, <theta, x>) + alpha/2 ||theta||^2, i
   (ftol 1e-14, gtol 1e-10 t), because a default answer is right to a few digits only: `error` is its distance from
   ours, relative; ours is compared with the Newton solution in `agrees`.
 
+A second table has the estimators of constant cost, one pass and gradient descent: time of one observation with the
+refresh after it, once t have been learned.
+
 Ratios are of the L-BFGS median to our mean. BLAS on one thread, as in the service. Nothing is asserted.
 """
 
@@ -27,13 +30,15 @@ from rich.table import Table
 from scipy.optimize import minimize
 from threadpoolctl import threadpool_limits
 
-from service.core.estimators import ExactMinimizer
+from service.core.estimators import ExactMinimizer, OnePass, OnlineGradient
 from service.core.losses import Array, ExpectileLoss
 from service.core.solver import minimise
 
 ALPHA = 0.1
 KINDS = ("gaussian", "heavy", "drift")
 REPEATS = 3
+STEPS = 2_000
+EPISODE, START, BOUND = 8, 20, 10.0
 
 
 @dataclass(frozen=True)
@@ -115,6 +120,37 @@ def measure(kind: str, t: int, d: int, level: float, refits_max: int) -> Timing:
     )
 
 
+def streaming(t: int, d: int, level: float) -> dict[str, tuple[float, float]]:
+    """Median and mean seconds of a step after t observations, by estimator."""
+    features, rewards = draw("gaussian", t + STEPS, d, np.random.default_rng([t, d]))
+    loss = ExpectileLoss(level)
+    estimators: dict[str, OnePass | OnlineGradient] = {
+        "one pass": OnePass(loss, 1, d, ALPHA, BOUND, START),
+        "gradient descent": OnlineGradient(loss, 1, d, ALPHA, BOUND, 1.0, EPISODE, "theory", 1.0, START),
+    }
+    found = {}
+    for name, estimator in estimators.items():
+        seconds = []
+        for x, y in zip(features, rewards.tolist(), strict=True):
+            begin = time.perf_counter()
+            estimator.observe(0, x, y)
+            estimator.refresh()
+            seconds.append(time.perf_counter() - begin)
+        found[name] = statistics.median(seconds[t:]), statistics.fmean(seconds[t:])
+    return found
+
+
+def print_streaming(console: Console, dimensions: list[int], sizes: list[int], level: float) -> None:
+    table = Table(box=SIMPLE_HEAD, title="microseconds a step of constant cost: median (mean)")
+    for name in ("d", "t", "one pass", "gradient descent"):
+        table.add_column(name, justify="right")
+    for d in dimensions:
+        for t in sizes:
+            times = streaming(t, d, level)
+            table.add_row(str(d), f"{t:,}", *(f"{one * 1e6:.1f} ({mean * 1e6:.1f})" for one, mean in times.values()))
+    console.print(table)
+
+
 def microseconds(seconds: float) -> str:
     return f"{seconds * 1e6:,.0f}"
 
@@ -145,7 +181,8 @@ def main() -> None:
                     distances = f"{each.agrees:.0e}", f"{each.error:.0e}"
                     table.add_row(kind, str(d), f"{t:,}", *map(microseconds, times), *ratios, *distances)
                 growth.append(f"{kind} d={d}: {means[-1] / means[0]:.1f}")
-    console = Console(width=140)
+        console = Console(width=140)
+        print_streaming(console, arguments.dimensions, arguments.sizes, arguments.level)
     console.print(table)
     console.print(f"growth of our mean from the first size to the last: {'; '.join(growth)}")
 
