@@ -19,13 +19,12 @@ PROBLEMS = ("1", "2-disjoint", "2-shared", "3")
 class RowResult:
     """A row's finished replications.
 
-    regret: (R, T) running totals, reward units; costs: of each of its cells; counts: replications of each.
+    regret: (R, T) running totals, reward units; costs: of each of its cells.
     """
 
     row: Row
     regret: FloatArray
     costs: Sequence[Costs]
-    counts: Sequence[int]
 
     @property
     def replications(self) -> int:
@@ -111,7 +110,7 @@ def load_results(archive: Archive) -> Results:
 
 def _joined(row: Row, cells: Sequence[CellResult]) -> RowResult:
     regret = np.concatenate([cell.regret for cell in cells])
-    return RowResult(row, regret, [cell.costs for cell in cells], [len(cell.regret) for cell in cells])
+    return RowResult(row, regret, [cell.costs for cell in cells])
 
 
 def problem_title(problem: str) -> str:
