@@ -5,7 +5,6 @@ HOST ?= 127.0.0.1
 PORT ?= 8000
 DATABASE_URL ?= sqlite:///data/prudent.db
 VENV ?= .venv
-PAPER ?= data/paper
 # The Python to use, for example PYTHON=python3.12; empty means the first one found that is new enough.
 PYTHON ?=
 
@@ -68,14 +67,12 @@ bench: $(VENV)/.dev ## Compare throughput with a no-op (BENCH='--seconds 2 --rou
 	$(BIN)/python -m benchmarks.throughput $(BENCH)
 
 # It may be interrupted: the same command goes on from there.
+# Options go to the grid: PAPER='--replications 20 --servers 1'.
 paper: $(VENV)/.dev ## The paper's grid and our comparisons, 500 runs each; writes docs/results.md (one to two hours)
-	$(BIN)/prudent-simulator paper --directory $(PAPER)
-	$(BIN)/prudent-simulator paper --directory $(PAPER) --rows all
-	$(BIN)/python -m benchmarks.runtime $(PAPER)/runtime.json
-	$(BIN)/prudent-simulator report $(PAPER) --runtime $(PAPER)/runtime.json
-	mkdir -p docs/pictures/results
-	cp $(PAPER)/figures/*.svg docs/pictures/results/
-	sed 's#](figures/#](pictures/results/#' $(PAPER)/report.md > docs/results.md
+	$(BIN)/prudent-simulator paper --directory paper-results $(PAPER)
+	$(BIN)/prudent-simulator paper --directory paper-results --rows all $(PAPER)
+	$(BIN)/python -m benchmarks.runtime paper-results/runtime.json
+	$(BIN)/prudent-simulator report paper-results --runtime paper-results/runtime.json --markdown docs/results.md
 
 # Three lists that agree: all versions are chosen together, for dev, and the smaller lists repeat them.
 lock: $(VENV)/.created ## Write the lock files from pyproject.toml (UPGRADE=--upgrade for the newest versions)

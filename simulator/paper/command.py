@@ -155,9 +155,13 @@ def report(
         Path | None,
         typer.Option(help="Times of the algorithms in process, as `python -m benchmarks.runtime` writes them."),
     ] = None,
-    output: Annotated[Path | None, typer.Option(help="Where to write. Default: the directory itself.")] = None,
+    output: Annotated[Path | None, typer.Option(help="Where to write. Default: report, in the directory.")] = None,
+    markdown: Annotated[
+        Path | None,
+        typer.Option(help="Write the Markdown here as well, with its figures in pictures/results beside it."),
+    ] = None,
 ) -> None:
-    """Make a page of the results: report.html, which needs no network, report.md, every figure and all numbers.
+    """Make a page of the results: report.html, which needs no network, report.md, every figure, and all numbers as CSV.
 
     Rows and replications that are not finished are left out, and the page says so.
     """
@@ -165,7 +169,5 @@ def report(
 
     results = load_results(Archive(directory))
     runtimes = None if runtime is None else read_runtimes(runtime)
-    target = output or directory
-    target.mkdir(parents=True, exist_ok=True)
-    for path in write_report(results, runtimes, target):
+    for path in write_report(results, runtimes, output or directory / "report", markdown):
         Console().print(f"Wrote {path}", highlight=False, soft_wrap=True)

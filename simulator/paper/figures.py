@@ -1,5 +1,6 @@
 """The report's figures. Colours belong to algorithms and are the same in all of them."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -14,6 +15,7 @@ from simulator.paper.rows import Group, Variant
 from simulator.settings import AlgorithmName
 
 _EXACT = AlgorithmName.LINUCB_CR
+_LINEAR_MAX = 20.0  # from the lowest 5% to the highest 95%: more than this is unreadable on a linear axis
 _OF_CONDITIONING = {
     Variant.PAPER: "κ = 1",
     Variant.SELF_CONCORDANT: "self-concordant, κ = 3",
@@ -51,7 +53,7 @@ def _curves(named: dict[str, RowResult], heading: str) -> Figure:
 
 
 def _medians(named: dict[str, RowResult]) -> str:
-    return "; ".join(f"{name} {one.median:.0f}" for name, one in named.items())
+    return "; ".join(f"{name}: {one.median:.0f}" for name, one in named.items())
 
 
 def _regret(results: Results, problem: str) -> Iterator[Drawn]:
@@ -90,8 +92,10 @@ def _ranges(rows: Sequence[RowResult], heading: str) -> Figure:
     figure = Figure(figsize=(8.0, 1.4 + 0.42 * len(rows)), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
+    lowest, highest = math.inf, 0.0
     for height, one in enumerate(reversed(rows)):
         low, quarter, median, three_quarters, high = np.percentile(one.regret[:, -1], (5, 25, 50, 75, 95))
+        lowest, highest = min(lowest, low), max(highest, high)
         colour = COLOURS[one.row.algorithm]
         axes.plot([low, high], [height, height], color=colour, linewidth=1.5)
         axes.plot([quarter, three_quarters], [height, height], color=colour, linewidth=7.0, solid_capstyle="butt")
@@ -99,8 +103,13 @@ def _ranges(rows: Sequence[RowResult], heading: str) -> Figure:
         axes.annotate(f"{median:.0f}", (median, height), (0, 8), textcoords="offset points", ha="center", fontsize=8)
     axes.set_yticks(range(len(rows)), [one.row.label for one in reversed(rows)], fontsize=9)
     axes.set_ylim(-0.6, len(rows) - 0.3)
-    axes.set_xlim(left=0.0)
-    axes.set_xlabel("Final regret. Ring: median. Bar: quartiles. Line: 5 to 95%.")
+    is_log = lowest > 0.0 and highest > _LINEAR_MAX * lowest
+    if is_log:
+        axes.set_xscale("log")
+    else:
+        axes.set_xlim(left=0.0)
+    scale = " (log scale)" if is_log else ""
+    axes.set_xlabel(f"Final regret{scale}. Ring: median. Bar: quartiles. Line: 5 to 95%.")
     axes.set_title(heading, fontsize=11)
     axes.grid(visible=True, axis="x", alpha=0.3)
     for side in ("top", "right", "left"):

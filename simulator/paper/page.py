@@ -1,14 +1,16 @@
 """Writes the report: a page that needs no network, the same as Markdown, every figure and every number."""
 
 import base64
+import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
 from simulator.figure import save
+from simulator.paper.checks import EXPECTATIONS, check_table, checks_of
 from simulator.paper.figures import Drawn, draw_all
 from simulator.paper.results import PROBLEMS, Results, RowResult
 from simulator.paper.rows import Group, Variant
@@ -25,18 +27,21 @@ from simulator.paper.tables import (
     settings_table,
     short_settings_table,
 )
+from simulator.published import ROUNDS
 from simulator.settings import AlgorithmName
 
 PUBLISHED_CPU_HOURS = 237
 """What the paper's own table of runtimes adds up to for its grid."""
 
-_FIGURES, _NUMBERS = "figures", "numbers"
+_FIGURES, _TABLES = "figures", "tables"
+_BESIDE_MARKDOWN = Path("pictures/results")
+_RESULTS = "paper-results"  # in the commands that the report shows: the default
 _MEBIBYTE = 2**20
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure as the templates need it. path: relative to the page."""
+    """A figure as the templates need it. path: relative to the Markdown; data: the SVG in base64."""
 
     name: str
     part: str
@@ -50,23 +55,25 @@ def _pictures(drawn: Sequence[Drawn], directory: Path) -> list[Picture]:
     folder.mkdir(parents=True, exist_ok=True)
     pictures = []
     for one in drawn:
-        _, svg = save(one.figure, folder / one.name)
+        png, svg = save(one.figure, folder / one.name)
         data = base64.b64encode(svg.read_bytes()).decode()
-        pictures.append(Picture(one.name, one.part, one.text, f"{_FIGURES}/{svg.name}", data))
+        pictures.append(Picture(one.name, one.part, one.text, f"{_FIGURES}/{png.name}", data))
     return pictures
 
 
-def _write_numbers(tables: Sequence[Table], directory: Path) -> None:
-    folder = directory / _NUMBERS
+def _write_tables(tables: Sequence[Table], directory: Path) -> None:
+    folder = directory / _TABLES
     folder.mkdir(parents=True, exist_ok=True)
     for table in tables:
         (folder / f"{table.name}.csv").write_text(table.csv(), encoding="utf-8")
 
 
 def _hours(rows: Sequence[RowResult]) -> float | None:
-    seconds = [one.cpu_seconds() for one in rows]
-    known = [one for one in seconds if one is not None]
-    return sum(known) / 3600.0 if known and len(known) == len(seconds) else None
+    server = [one.server_cpu_seconds() for one in rows]
+    known = [seconds for seconds in server if seconds is not None]
+    if not rows or len(known) < len(rows):
+        return None
+    return (sum(known) + sum(one.client_cpu_seconds() for one in rows)) / 3600.0
 
 
 def _facts(results: Results) -> dict[str, Any]:
@@ -77,16 +84,20 @@ def _facts(results: Results) -> dict[str, Any]:
     pairs = sum(one.pairs for one in rows)
     of_paper = [one for one in rows if one.row.group is Group.PAPER]
     is_ours = len(sizes) == len(costs)
+    seconds = sum(one.seconds for one in results.sessions)
     return {
         "pairs": pairs,
         "hours": _hours(rows),
         "paper_rows": len(of_paper),
         "paper_pairs": sum(one.pairs for one in of_paper),
         "paper_hours": _hours(of_paper),
-        "client_microseconds": 1e6 * sum(cost.client_cpu_seconds for cost in costs) / pairs,
+        "client_microseconds": 1e6 * sum(one.client_cpu_seconds() for one in rows) / pairs,
         "disk_mib": sum(sizes) / _MEBIBYTE if is_ours else None,
         "largest_mib": max(sizes) / _MEBIBYTE if is_ours else None,
         "bytes_a_pair": sum(sizes) / pairs if is_ours else None,
+        "sessions": len(results.sessions),
+        "minutes": seconds / 60.0,
+        "rate": sum(one.pairs for one in results.sessions) / seconds if seconds else None,
         "servers": sorted({one.servers for one in results.sessions}),
     }
 
@@ -96,9 +107,33 @@ def _median(results: Results, variant: Variant) -> float | None:
     return None if found is None else found.median
 
 
+def _grid_command(results: Results, rows: Group) -> str:
+    """Give the command that plays rows into the same directory: a directory takes one seed, size and block only."""
+    grid = results.grid
+    size = f"--replications {grid.replications} --rounds {grid.rounds} --seed {grid.seed} --block {grid.block}"
+    return f"prudent-simulator paper --directory {_RESULTS} --rows {rows} {size}"
+
+
+def _commands(results: Results) -> list[str]:
+    groups = {one.row.group for one in results.rows.values()}
+    return [
+        _grid_command(results, groups.pop() if len(groups) == 1 else Group.ALL),
+        f"python -m benchmarks.runtime {_RESULTS}/runtime.json",
+        f"prudent-simulator report {_RESULTS} --runtime {_RESULTS}/runtime.json",
+    ]
+
+
 def _context(results: Results, runtimes: Runtimes | None, pictures: Sequence[Picture]) -> dict[str, Any]:
+    checks = checks_of(results)
     return {
         "grid": results.grid,
+        "commands": _commands(results),
+        "all_command": _grid_command(results, Group.ALL),
+        "our_command": _grid_command(results, Group.OURS),
+        "checks": checks,
+        "check_table": check_table(checks),
+        "expectations": len(EXPECTATIONS),
+        "expected_rounds": ROUNDS,
         "unfinished": results.unfinished,
         "facts": _facts(results),
         "published_hours": PUBLISHED_CPU_HOURS,
@@ -119,13 +154,31 @@ def _context(results: Results, runtimes: Runtimes | None, pictures: Sequence[Pic
     }
 
 
-def write_report(results: Results, runtimes: Runtimes | None, directory: Path) -> list[Path]:
-    """Write everything into a directory and give the paths of the page and of the Markdown."""
+def write_report(
+    results: Results, runtimes: Runtimes | None, directory: Path, markdown: Path | None = None
+) -> list[Path]:
+    """Write everything into a directory and give the paths of the page and of the Markdown.
+
+    markdown: a second place for the Markdown; its figures are put into `pictures/results` beside it, as SVG, which
+    version control keeps small.
+    """
     pictures = _pictures(list(draw_all(results)), directory)
     context = _context(results, runtimes, pictures)
     tables = [table for _, (_, table) in context["regrets"]]
-    tables += [context[name] for name in ("ratios", "runtime", "sessions", "episodes")]
-    _write_numbers([*tables, settings_table(results), *curve_tables(results)], directory)
+    tables += [context[name] for name in ("check_table", "ratios", "runtime", "sessions", "episodes")]
+    _write_tables([*tables, settings_table(results), *curve_tables(results)], directory)
+    written = [_render(directory / name, name, context) for name in ("report.html", "report.md")]
+    if markdown is not None:
+        folder = markdown.parent / _BESIDE_MARKDOWN
+        folder.mkdir(parents=True, exist_ok=True)
+        for one in pictures:
+            shutil.copyfile(directory / _FIGURES / f"{one.name}.svg", folder / f"{one.name}.svg")
+        moved = [replace(one, path=f"{_BESIDE_MARKDOWN.as_posix()}/{one.name}.svg") for one in pictures]
+        written.append(_render(markdown, "report.md", _context(results, runtimes, moved)))
+    return written
+
+
+def _render(path: Path, template: str, context: dict[str, Any]) -> Path:
     templates = Environment(
         loader=PackageLoader("simulator.paper"),
         autoescape=select_autoescape(["html.jinja"]),
@@ -134,9 +187,5 @@ def write_report(results: Results, runtimes: Runtimes | None, directory: Path) -
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    written = []
-    for name in ("report.html", "report.md"):
-        path = directory / name
-        path.write_text(templates.get_template(f"{name}.jinja").render(context), encoding="utf-8")
-        written.append(path)
-    return written
+    path.write_text(templates.get_template(f"{template}.jinja").render(context), encoding="utf-8")
+    return path

@@ -19,13 +19,12 @@ PROBLEMS = ("1", "2-disjoint", "2-shared", "3")
 class RowResult:
     """A row's finished replications.
 
-    regret: (R, T) running totals, reward units; costs: of each of its cells; counts: replications of each.
+    regret: (R, T) running totals, reward units; costs: of each of its cells.
     """
 
     row: Row
     regret: FloatArray
     costs: Sequence[Costs]
-    counts: Sequence[int]
 
     @property
     def replications(self) -> int:
@@ -50,12 +49,14 @@ class RowResult:
         """Seconds of the clock that one replication took over HTTP, those beside it being played at the same time."""
         return sum(one.total_seconds for one in self.costs) / self.replications
 
-    def cpu_seconds(self) -> float | None:
-        """Processor seconds of client and server, None where the server was not ours."""
-        server = [one.server_cpu_seconds for one in self.costs if one.server_cpu_seconds is not None]
-        if len(server) < len(self.costs):
-            return None
-        return sum(server) + sum(one.client_cpu_seconds for one in self.costs)
+    def server_cpu_seconds(self) -> float | None:
+        """Processor seconds of the server, None where it was not ours."""
+        known = [one.server_cpu_seconds for one in self.costs if one.server_cpu_seconds is not None]
+        return sum(known) if len(known) == len(self.costs) else None
+
+    def client_cpu_seconds(self) -> float:
+        """Processor seconds of the client."""
+        return sum(one.client_cpu_seconds for one in self.costs)
 
     def published(self, rounds: int) -> str | None:
         """The paper's final regret for this algorithm, where it shows one, for as many rounds."""
@@ -111,7 +112,7 @@ def load_results(archive: Archive) -> Results:
 
 def _joined(row: Row, cells: Sequence[CellResult]) -> RowResult:
     regret = np.concatenate([cell.regret for cell in cells])
-    return RowResult(row, regret, [cell.costs for cell in cells], [len(cell.regret) for cell in cells])
+    return RowResult(row, regret, [cell.costs for cell in cells])
 
 
 def problem_title(problem: str) -> str:

@@ -144,19 +144,22 @@ def runtime_table(results: Results, runtimes: Runtimes | None) -> Table:
         Column("http_seconds", "over HTTP, s a run", digits=3),
         Column("http_pair_microseconds", "over HTTP, µs a pair"),
         Column("cpu_pair_microseconds", "processor, µs a pair"),
+        Column("server_pair_microseconds", "of the server"),
+        Column("client_pair_microseconds", "of the client"),
     )
     return Table("runtime", columns, tuple(_runtime_row(one, runtimes) for one in results.rows.values()))
 
 
 def _runtime_row(one: RowResult, runtimes: Runtimes | None) -> tuple[Value, ...]:
-    cpu = one.cpu_seconds()
-    http = one.seconds_a_run()
+    http, server, client = one.seconds_a_run(), one.server_cpu_seconds(), one.client_cpu_seconds()
     return (
         one.row.key,
         runtimes.seconds.get(one.row.key) if runtimes else None,
         http,
         1e6 * http / one.regret.shape[1],
-        None if cpu is None else 1e6 * cpu / one.pairs,
+        None if server is None else 1e6 * (server + client) / one.pairs,
+        None if server is None else 1e6 * server / one.pairs,
+        1e6 * client / one.pairs,
     )
 
 

@@ -8,12 +8,14 @@ from pathlib import Path
 import numpy as np
 import orjson
 import pytest
+from typer.testing import CliRunner
 
+from simulator.__main__ import app
 from simulator.paper.cells import Archive, PaperError
 from simulator.paper.episodes import episode_lengths
 from simulator.paper.page import write_report
 from simulator.paper.results import load_results
-from simulator.paper.rows import ROWS
+from simulator.paper.rows import ROWS, Group, select_rows
 from simulator.paper.runtimes import Runtimes, read_runtimes
 from tests.simulator.paper.conftest import GRID, fill
 
@@ -105,7 +107,7 @@ def test_markdown_page_and_csv_agree_with_the_cells(written: Path) -> None:
         assert [cell.strip() for cell in line.strip("|").split("|")] == shown
         # Of five sorted values the median is the third, the quartiles are the second and the fourth.
         assert shown[3:6] == [f"{final[place]:.0f}" for place in (1, 2, 3)]
-        with (written / "numbers" / f"regret-{row.problem}.csv").open() as file:
+        with (written / "tables" / f"regret-{row.problem}.csv").open() as file:
             (numbers,) = [one for one in csv.DictReader(file) if one["row"] == row.key]
         assert [float(numbers[name]) for name in ("percentile_25", "median", "percentile_75")] == final[1:4].tolist()
         assert float(numbers["mean"]) == pytest.approx(final.mean())
@@ -114,11 +116,11 @@ def test_markdown_page_and_csv_agree_with_the_cells(written: Path) -> None:
 
 def test_curves_and_settings_are_written(written: Path) -> None:
     """Whoever draws a figure of their own needs the numbers, and what they were made with."""
-    with (written / "numbers" / "curves-1-linucb-cr.csv").open() as file:
+    with (written / "tables" / "curves-1-linucb-cr.csv").open() as file:
         curve = list(csv.DictReader(file))
     assert [int(one["round"]) for one in curve] == list(range(1, 31))
     assert float(curve[-1]["median"]) == np.median(final_regrets(written, "1-linucb-cr"))
-    with (written / "numbers" / "settings.csv").open() as file:
+    with (written / "tables" / "settings.csv").open() as file:
         settings = {one["row"]: one for one in csv.DictReader(file)}
     assert set(settings) == {row.key for row in ROWS}
     assert settings["2-disjoint-linucb-cr-tight"]["algorithm.bonus"] == "local-tight"
@@ -127,12 +129,14 @@ def test_curves_and_settings_are_written(written: Path) -> None:
 
 def test_costs_are_those_of_the_cells(written: Path) -> None:
     """Two cells of 6 s for 5 runs, 3 s of processors each; 0.125 s in process."""
-    with (written / "numbers" / "runtime.csv").open() as file:
+    with (written / "tables" / "runtime.csv").open() as file:
         first = next(csv.DictReader(file))
     assert float(first["in_process_seconds"]) == 0.125
     assert float(first["http_seconds"]) == pytest.approx(12.0 / 5)
     assert float(first["http_pair_microseconds"]) == pytest.approx(1e6 * 12.0 / 150)
     assert float(first["cpu_pair_microseconds"]) == pytest.approx(1e6 * 6.0 / 150)
+    assert float(first["server_pair_microseconds"]) == pytest.approx(1e6 * 4.0 / 150)
+    assert float(first["client_pair_microseconds"]) == pytest.approx(1e6 * 2.0 / 150)
     markdown = (written / "report.md").read_text(encoding="utf-8")
     assert f"came to {len(ROWS) * 6} MiB" in markdown
     assert "the largest had 3 MiB" in markdown
@@ -146,6 +150,36 @@ def test_what_is_not_finished_is_said(tmp_path: Path) -> None:
         text = path.read_text(encoding="utf-8")
         assert "1-linucb has 3 of 5 replications" in text
         assert "3-linucb" not in text
+
+
+def test_the_commands_fit_the_directory(written: Path, tmp_path: Path) -> None:
+    """A command with another block or seed would be refused by the very directory it is meant for."""
+    size = "--replications 5 --rounds 30 --seed 7 --block 3"
+    whole = (written / "report.html").read_text(encoding="utf-8")
+    assert f"prudent-simulator paper --directory paper-results --rows all {size}" in whole
+    assert "--rows ours" not in whole  # nothing is missing
+    archive = fill(tmp_path, select_rows(Group.PAPER))
+    for path in write_report(load_results(archive), None, tmp_path / "report"):
+        text = path.read_text(encoding="utf-8")
+        assert text.count(f"prudent-simulator paper --directory paper-results --rows ours {size}") == 2
+        assert "python -m benchmarks.runtime" in text
+
+
+def test_the_command_writes_where_it_is_told(archive: Archive, tmp_path: Path) -> None:
+    """Beside the cells, and the Markdown also into a folder of documents, where its pictures must be found."""
+    documents = tmp_path / "documents"
+    markdown = documents / "results.md"
+    result = CliRunner().invoke(app, ["report", str(archive.directory), "--markdown", str(markdown)])
+    assert result.exit_code == 0, result.output
+    own = archive.directory / "report" / "report.md"
+    for path, ending in ((own, "png"), (markdown, "svg")):
+        links = re.findall(r"!\[[^]]*]\(([^)]*)\)", path.read_text(encoding="utf-8"))
+        assert len(links) == 14
+        assert all(link.endswith(ending) and (path.parent / link).is_file() for link in links)
+    unlinked = [
+        re.sub(r"]\([a-z/]*/(.*)\.(png|svg)\)", r"](\1)", path.read_text(encoding="utf-8")) for path in (own, markdown)
+    ]
+    assert unlinked[0] == unlinked[1]
 
 
 def test_published_values_belong_to_the_papers_length(written: Path) -> None:
