@@ -120,7 +120,8 @@ def test_a_damaged_file_is_refused(demo_file: Path, sqlite_database: str, damage
     path = Path(sqlite_database.removeprefix("sqlite:///"))
     shutil.copy(demo_file, path)
     damage(path)
-    assert any(word in refusal(sqlite_database) for word in ("damaged", "not a database", "malformed"))
+    said = refusal(sqlite_database)
+    assert any(word in said for word in ("damaged", "not a database", "malformed")), said
 
 
 def flip(data: bytes) -> bytes:
