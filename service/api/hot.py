@@ -10,8 +10,6 @@ from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.routing import APIRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-Endpoint = Callable[[Request], Awaitable[Response]]
-
 
 class HotRoutes:
     """Serves POST to the given routes, whose endpoints take the request alone; everything else goes on to the app.

@@ -32,10 +32,6 @@ class Evidence(Protocol):
     """(B, d, d), sum of d2(y, <theta, x>) x x^T."""
 
     @property
-    def observations(self) -> int:
-        """How many were learned."""
-
-    @property
     def d1_squares(self) -> float:
         """Sum of d1^2 over all of them."""
 

@@ -72,5 +72,5 @@ class States:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held, as measured when last put."""
+        """Bytes held, as of the last measuring."""
         return self._bytes
