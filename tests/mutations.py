@@ -95,7 +95,7 @@ MUTATIONS = (
     Mutation(
         "inserts not sorted",
         "service/store/decisions.py",
-        (("for row in sorted(rows)]", "for row in rows]"),),
+        (("_INSERTION.execute(connection, sorted(rows))", "_INSERTION.execute(connection, list(rows))"),),
         f"{TRUST}/test_exactly_once.py::test_two_workers_that_insert_the_same_ids_do_not_deadlock",
     ),
     Mutation(
@@ -166,7 +166,7 @@ MUTATIONS = (
     Mutation(
         "ready though nothing can be written",
         "service/api/operations.py",
-        (("        detail = ledger.fault\n", "        detail = None\n"),),
+        (("detail, remark = ledger.fault, None", "detail, remark = None, None"),),
         f"{TRUST}/test_faults.py::test_a_locked_sqlite_file",
     ),
     Mutation(

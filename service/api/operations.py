@@ -32,20 +32,22 @@ def operation_routes(ledger: Ledger, read: Reader, metrics: Metrics) -> APIRoute
 
     @router.get("/health/ready", operation_id="ready", responses={503: {"model": HealthReply}})
     async def ready(response: Response) -> HealthReply:
-        """Whether it can serve: the ledger runs, the database answers and has the schema."""
-        detail = ledger.fault
+        """Whether it can serve: the ledger runs, the database answers and has the schema, or a newer one."""
+        detail, remark = ledger.fault, None
         try:
             async with asyncio.timeout(READY_SECONDS_MAX):
                 revision = await read(_revision)
         except (DatabaseUnavailableError, TimeoutError):
             detail = "the database does not answer"
-        except UnknownRevisionError as error:
-            detail = str(error)
+        except UnknownRevisionError:
+            # Known at the start, so migrated since. Migrations only add, so that the old version serves until it is
+            # replaced: unready, all its workers would leave at once.
+            remark = "a newer version has migrated the schema; this one goes on serving until it is replaced"
         else:
             if revision != needed:
                 detail = f"the schema is at {revision}, needed is {needed}: run prudent migrate"
         if detail is None:
-            return HealthReply(status="ok")
+            return HealthReply(status="ok", detail=remark)
         response.status_code = 503
         return HealthReply(status="unavailable", detail=detail)
 

@@ -22,6 +22,7 @@ from tests.conftest import MakeServer
 from tests.promises import Promise
 from tests.servers import ROOT, clean_environment, migrate
 from tests.trust.invariants import prudent_verify
+from tests.trust.test_disks import wait_for
 
 STARTERS = 4
 FIXTURES = ROOT / "tests/fixtures"
@@ -75,6 +76,15 @@ def contents(database_url: str, columns: dict[str, list[str]] | None = None) -> 
     return hashed.hexdigest(), columns
 
 
+def next_version(folder: Path) -> Path:
+    """A folder with the migrations of a version to come."""
+    directory = folder / "next"
+    shutil.copytree(ROOT / "migrations", directory / "migrations", ignore=shutil.ignore_patterns("__pycache__"))
+    revision = directory / "migrations/versions/next.py"
+    revision.write_text(NEXT.format(latest=latest_revision()), encoding="utf-8")
+    return directory
+
+
 def start_all(database_url: str, directory: Path) -> list[str]:
     """What so many `prudent migrate` print that start at once, with the migrations of a folder."""
     command = [sys.executable, "-m", "service", "migrate", "--database-url", database_url]
@@ -97,10 +107,7 @@ def test_starters_at_once_migrate_once(database_url: str, tmp_path: Path, state:
         load(database_url, RELEASED[-1])
         migrate(database_url)
         before, columns = contents(database_url)
-        directory = tmp_path / "next"
-        shutil.copytree(ROOT / "migrations", directory / "migrations", ignore=shutil.ignore_patterns("__pycache__"))
-        revision = directory / "migrations/versions/next.py"
-        revision.write_text(NEXT.format(latest=latest_revision()), encoding="utf-8")
+        directory = next_version(tmp_path)
     printed = start_all(database_url, directory)
     worked = sum("schema migrated" in one for one in printed)
     changed = 0 if columns is None else int(contents(database_url, columns)[0] != before)
@@ -146,6 +153,28 @@ def test_a_released_schema_opens_migrates_and_verifies(
     promise("upgrades", f"{name}, schema {revision}: {rows} campaigns verified, data changed {changed}")
     assert changed == 0
     assert rows == len(campaigns) == 11
+
+
+def test_a_worker_one_revision_behind_goes_on(
+    make_server: MakeServer, postgres_database: str, tmp_path: Path, promise: Promise
+) -> None:
+    """A rolling upgrade would take every old worker out of service at once; and an old worker must not start anew."""
+    server = make_server(postgres_database)
+    with httpx.Client(base_url=server.url, timeout=30, trust_env=False) as http:
+        creation = {"campaign_id": "c", "risk": {"measure": "mean"}, "model": {"type": "multi-armed"}}
+        http.post("/campaigns", json={**creation, "arms": [{"arm_id": "a"}, {"arm_id": "b"}]}).raise_for_status()
+        start_all(postgres_database, next_version(tmp_path))
+        decision = http.post("/select", json={"campaign_id": "c"}).raise_for_status().json()
+        reward = {"decision_id": decision["decision_id"], "reward": 1}
+        statuses = [http.post("/reward", json=reward).status_code, http.get("/health/ready").status_code]
+        detail = http.get("/health/ready").json()["detail"]
+    late = make_server(postgres_database, start=False)
+    late.start(wait=False)
+    wait_for(lambda: not late.running, "an old version starts on a newer schema")
+    promise("upgrades", f"one revision behind: reward {statuses[0]}, ready {statuses[1]}; a start is refused")
+    assert statuses == [200, 200]
+    assert "newer version" in detail
+    assert "does not know" in late.log().replace("\n", " ")
 
 
 def use(http: httpx.Client, campaign: dict[str, Any]) -> None:

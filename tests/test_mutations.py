@@ -1,0 +1,20 @@
+"""The list of mutations stays in step with the source; `make mutations` runs them."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.mutations import MUTATIONS, Mutation, apply
+from tests.servers import ROOT
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
+def test_every_mutation_still_fits(mutation: Mutation, tmp_path: Path) -> None:
+    """A mutation whose text or test has gone would protect nothing until someone next runs them all."""
+    copy = tmp_path / mutation.file
+    copy.parent.mkdir(parents=True)
+    shutil.copy(ROOT / mutation.file, copy)
+    apply(mutation, tmp_path)
+    path, _, name = mutation.test.partition("::")
+    assert f"def {name.partition('[')[0]}(" in (ROOT / path).read_text(encoding="utf-8")
