@@ -16,7 +16,7 @@ from simulator.client import Client
 from simulator.paper.cells import Archive, Cell, Grid, Session, cells_of
 from simulator.paper.grid import run_cells
 from simulator.paper.results import load_results
-from simulator.paper.rows import Group, select_rows
+from simulator.paper.rows import ROWS, Group, select_rows
 from simulator.paper.runtimes import read_runtimes
 from simulator.paper.worker import Target
 from simulator.runner import ROUNDS_MAX
@@ -96,6 +96,10 @@ def paper(
     rows: Annotated[
         Group, typer.Option(help="The paper's 3 experiments x 3 algorithms, our comparisons, or all.")
     ] = Group.PAPER,
+    row: Annotated[
+        list[str] | None,
+        typer.Option(help="Only this row, by its name in the report, such as 1-linucb-cr-tight; repeat for several."),
+    ] = None,
     experiment: Annotated[
         list[int] | None, typer.Option(min=1, max=3, help="Only this one; repeat for several.")
     ] = None,
@@ -129,7 +133,10 @@ def paper(
     later. `prudent-simulator report` makes a page of the results.
     """
     grid = Grid(seed=seed, rounds=rounds, replications=replications, block=min(block, replications))
-    chosen = select_rows(rows, frozenset(experiment or ()), frozenset(algorithm or ()))
+    known = {one.key for one in ROWS}
+    if unknown := sorted(set(row or ()) - known):
+        raise typer.BadParameter(f"no row is named {unknown[0]}; there are: {', '.join(sorted(known))}")
+    chosen = select_rows(rows, frozenset(experiment or ()), frozenset(algorithm or ()), frozenset(row or ()))
     if not chosen:
         raise typer.BadParameter("no row is of this experiment and algorithm; try --rows all")
     headers = {"authorization": f"Bearer {api_key}"} if api_key else {}

@@ -13,7 +13,7 @@ from simulator.figure import save
 from simulator.paper.checks import EXPECTATIONS, check_table, checks_of
 from simulator.paper.figures import Drawn, draw_all
 from simulator.paper.results import PROBLEMS, Results, RowResult
-from simulator.paper.rows import Group, Variant
+from simulator.paper.rows import ROWS, Group, Variant, select_rows
 from simulator.paper.runtimes import Runtimes
 from simulator.paper.tables import (
     Table,
@@ -107,17 +107,34 @@ def _median(results: Results, variant: Variant) -> float | None:
     return None if found is None else found.median
 
 
-def _grid_command(results: Results, rows: Group) -> str:
+def _grid_command(results: Results, rows: Group | None = None) -> str:
     """Give the command that plays rows into the same directory: a directory takes one seed, size and block only."""
     grid = results.grid
     size = f"--replications {grid.replications} --rounds {grid.rounds} --seed {grid.seed} --block {grid.block}"
-    return f"prudent-simulator paper --directory {_RESULTS} --rows {rows} {size}"
+    chosen = "" if rows is None else f"--rows {rows} "
+    return f"prudent-simulator paper --directory {_RESULTS} {chosen}{size}"
+
+
+def _play_commands(results: Results) -> list[str]:
+    """Give the commands that play what is here: whole groups by their names, other rows by theirs."""
+    here = {one.row for one in results.rows.values()}
+    if here >= set(ROWS):
+        return [_grid_command(results, Group.ALL)]
+    commands, named = [], []
+    for group in (Group.PAPER, Group.OURS):
+        rows = select_rows(group)
+        if here >= set(rows):
+            commands.append(_grid_command(results, group))
+        else:
+            named += [f"--row {row.key}" for row in rows if row in here]
+    if named:
+        commands.append(" ".join([_grid_command(results), *named]))
+    return commands
 
 
 def _commands(results: Results) -> list[str]:
-    groups = {one.row.group for one in results.rows.values()}
     return [
-        _grid_command(results, groups.pop() if len(groups) == 1 else Group.ALL),
+        *_play_commands(results),
         f"python -m benchmarks.runtime {_RESULTS}/runtime.json",
         f"prudent-simulator report {_RESULTS} --runtime {_RESULTS}/runtime.json",
     ]

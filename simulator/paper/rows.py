@@ -151,13 +151,16 @@ ROWS: tuple[Row, ...] = tuple(_every_row())
 
 
 def select_rows(
-    group: Group, experiments: frozenset[int] = frozenset(), algorithms: frozenset[AlgorithmName] = frozenset()
+    group: Group,
+    experiments: frozenset[int] = frozenset(),
+    algorithms: frozenset[AlgorithmName] = frozenset(),
+    keys: frozenset[str] = frozenset(),
 ) -> list[Row]:
-    """Give the rows of a group, of these experiments and algorithms where any are named."""
+    """Give the rows with these keys, or of a group; of these experiments and algorithms where any are named."""
     return [
         row
         for row in ROWS
-        if group in (Group.ALL, row.group)
+        if (row.key in keys if keys else group in (Group.ALL, row.group))
         and (not experiments or row.experiment in experiments)
         and (not algorithms or row.algorithm in algorithms)
     ]

@@ -194,3 +194,9 @@ def test_a_choice_without_rows_is_explained(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, options, env={"COLUMNS": "200"})
     assert result.exit_code == 2
     assert "--rows all" in result.output
+    result = CliRunner().invoke(
+        app, ["paper", "--directory", str(tmp_path), "--row", "4-linucb"], env={"COLUMNS": "200"}
+    )
+    assert result.exit_code == 2
+    assert "no row is named 4-linucb" in result.output
+    assert not list(tmp_path.iterdir())

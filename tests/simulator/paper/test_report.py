@@ -163,6 +163,9 @@ def test_the_commands_fit_the_directory(written: Path, tmp_path: Path) -> None:
         text = path.read_text(encoding="utf-8")
         assert text.count(f"prudent-simulator paper --directory paper-results --rows ours {size}") == 2
         assert "python -m benchmarks.runtime" in text
+    some = fill(tmp_path / "some", select_rows(Group.ALL, keys=frozenset({"1-linucb-cr-tight", "3-linucb"})))
+    text = write_report(load_results(some), None, tmp_path / "report")[1].read_text(encoding="utf-8")
+    assert f"--directory paper-results {size} --row 3-linucb --row 1-linucb-cr-tight\n" in text
 
 
 def test_the_command_writes_where_it_is_told(archive: Archive, tmp_path: Path) -> None:
