@@ -17,7 +17,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import Literal
 
@@ -41,12 +42,21 @@ class ServerError(Exception):
     """A server did not start, or did not stop, in time; the message ends with its log."""
 
 
+# Below what systems give to outgoing connections: one of these could take a server's port while it restarts. Each
+# process begins elsewhere, so that tests that run side by side seldom try the same one.
+_PORTS: Iterator[int] = cycle((*range(10_000 + os.getpid() * 97 % 20_000, 30_000), *range(10_000, 30_000)))
+
+
 def free_port() -> int:
-    """A loopback port that nothing listens on at the moment."""
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A loopback port that nothing listens on at the moment, and that this process has not given out lately."""
+    return next(port for port in _PORTS if _is_free(port))
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe, contextlib.suppress(OSError):
+        probe.bind((HOST, port))
+        return True
+    return False
 
 
 def clean_environment(additions: Mapping[str, str] | None = None) -> dict[str, str]:
