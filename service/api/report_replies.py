@@ -1,14 +1,20 @@
 """Replies of reports: their schemas for the documentation, and how they are rendered."""
 
 from dataclasses import asdict
+from datetime import datetime
 from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
+from service.api.cursors import encode_cursor
+from service.api.replies import render_instant
 from service.campaigns import Risk
+from service.core.policy import Reason
 from service.core.samples import INTERVAL_COUNT_MIN
+from service.ledger.state import features_from_bytes
 from service.reporting.collection import RECENT, UNREGISTERED_MAX
 from service.reporting.report import CampaignReport
+from service.reporting.trail import Entry, Trail
 
 
 class ExternalReply(BaseModel):
@@ -116,6 +122,96 @@ class ReportReply(BaseModel):
     price_of_caution: PriceOfCautionReply
     learning: LearningReply
     interval_note: str
+
+
+class TrailRewardReply(BaseModel):
+    """A decision's reward."""
+
+    arm_id: str = Field(description="The arm that it was learned for; another than the decision's if it said so.")
+    reward: float
+    source: Literal["reward", "default"]
+    observations: int = Field(description="Its sequence in the log.")
+    learned: bool = Field(description="false while it waits for the end of a pause.")
+    observed_at: datetime
+
+
+class TrailEntryReply(BaseModel):
+    """A decision, and what came of it."""
+
+    decision_id: str
+    created_at: datetime
+    state: Literal["rewarded", "pending", "expired"] = Field(
+        description="expired: the campaign's timeout has passed without a reward, or with a default that is just being "
+        "learned."
+    )
+    arm_id: str
+    estimate: float
+    bonus: float
+    index: float
+    reason: Reason
+    greedy_arm_id: str
+    recommended_arm_id: str | None = Field(description="Only of an external choice.")
+    exploring: bool
+    propensity: float | None
+    observations: int = Field(description="Sequence of the state used.")
+    features: list[float] | None = Field(description="Shared model: of the arm, as sent.")
+    context: list[float] | None = Field(description="Disjoint model: of the request, as sent.")
+    due_at: datetime | None = Field(description="Until when a reward is waited for; null once there is one.")
+    explained: bool = Field(description="Whether its explanation is stored: the same select with explain shows it.")
+    reward: TrailRewardReply | None
+
+
+class TrailReply(BaseModel):
+    """A page of decisions, newest first; pass ``next_cursor`` as cursor for the next one."""
+
+    items: list[TrailEntryReply]
+    next_cursor: str | None
+
+
+def render_trail(trail: Trail) -> dict[str, Any]:
+    """A page as TrailReply."""
+    last = trail.next_position
+    return {
+        "items": [_render_entry(entry, trail.features_are) for entry in trail.entries],
+        "next_cursor": None if last is None else encode_cursor(f"{last.created_at}/{last.decision_id}"),
+    }
+
+
+def _render_entry(entry: Entry, features_are: str) -> dict[str, Any]:
+    row = entry.row
+    features = features_from_bytes(row.features).tolist()
+    return {
+        "decision_id": row.decision_id,
+        "created_at": render_instant(row.created_at),
+        "state": entry.state,
+        "arm_id": row.arm_id,
+        "estimate": row.estimate,
+        "bonus": row.bonus,
+        "index": row.index_value,
+        "reason": row.reason,
+        "greedy_arm_id": row.greedy_arm_id,
+        "recommended_arm_id": row.recommended_arm_id,
+        "exploring": row.arm_id != row.greedy_arm_id,
+        "propensity": row.propensity,
+        "observations": row.seen,
+        "features": features if features_are == "features" else None,
+        "context": features if features_are == "context" else None,
+        "due_at": None if row.due_at is None else render_instant(row.due_at),
+        "explained": bool(row.explained),
+        "reward": None if row.observed_at is None else _render_reward(entry),
+    }
+
+
+def _render_reward(entry: Entry) -> dict[str, Any]:
+    row = entry.row
+    return {
+        "arm_id": row.rewarded_arm_id,
+        "reward": row.reward,
+        "source": row.source,
+        "observations": row.sequence,
+        "learned": entry.is_learned,
+        "observed_at": render_instant(row.observed_at or 0),
+    }
 
 
 def render_campaign_report(report: CampaignReport) -> dict[str, Any]:

@@ -16,9 +16,10 @@ from dataclasses import dataclass, field
 from sqlalchemy import Connection
 
 from service.campaigns import CampaignConfiguration
+from service.reporting.deadlines import is_expired
 from service.store import campaigns, reports
 from service.store.campaigns import ArmRow, CampaignRow
-from service.store.reports import ChoiceRow, PlayRow
+from service.store.reports import ChoiceRow
 
 Connect = Callable[[], AbstractContextManager[Connection]]
 """Opens a connection of the read engine, for a moment."""
@@ -134,15 +135,10 @@ def _count_plays(connect: Connect, campaign: CampaignRow, tallies: Tallies, unti
                 tally.agreed += row.recommended_arm_id == row.arm_id
             if row.rewarded_arm_id is not None:
                 tallies.of(row.rewarded_arm_id).met += 1
-            elif is_expired(row, deadline):
+            elif is_expired(row.due_at, deadline):
                 tally.expired += 1
             else:
                 tally.pending += 1
         if len(page) < PAGE_ROWS:
             return
         after = (page[-1].created_at, page[-1].decision_id)
-
-
-def is_expired(row: PlayRow, deadline: int | None) -> bool:
-    """Whether an unrewarded decision is no longer waited for. The sweep clears due_at; the deadline decides."""
-    return deadline is not None and (row.due_at is None or row.due_at <= deadline)

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, and_, bindparam, func, literal_column, select, tuple_
 
-from service.store.tables import OBSERVATION, decisions, observations
+from service.store.tables import INSTANT, NAME, OBSERVATION, decisions, observations
 
 _AT_HEAD = bindparam("head")
 
@@ -28,6 +28,30 @@ class PlayRow(NamedTuple):
     recommended_arm_id: str | None
     due_at: int | None
     rewarded_arm_id: str | None
+
+
+class TrailRow(NamedTuple):
+    """A decision with its reward, if it has one. features: little-endian float64 bytes; times as in the tables."""
+
+    decision_id: str
+    arm_id: str
+    features: bytes
+    estimate: float
+    bonus: float
+    index_value: float
+    reason: str
+    greedy_arm_id: str
+    recommended_arm_id: str | None
+    propensity: float | None
+    seen: int
+    created_at: int
+    due_at: int | None
+    explained: bool
+    rewarded_arm_id: str | None
+    reward: float | None
+    source: str | None
+    sequence: int | None
+    observed_at: int | None
 
 
 class ChoiceRow(NamedTuple):
@@ -60,16 +84,17 @@ _WITH_REWARD = decisions.outerjoin(
         observations.c.sequence <= _AT_HEAD,
     ),
 )
+_REWARDED_ARM = observations.c.arm_id.label("rewarded_arm_id")
 _ORDER = decisions.c.created_at, decisions.c.decision_id
 _PLAYS = (
     select(
         *(decisions.c[name] for name in PlayRow._fields[:-1]),
-        observations.c.arm_id.label("rewarded_arm_id"),
+        _REWARDED_ARM,
     )
     .select_from(_WITH_REWARD)
     .where(
         decisions.c.key == bindparam("key_"),
-        tuple_(*_ORDER) > tuple_(bindparam("after"), bindparam("after_id")),
+        tuple_(*_ORDER) > tuple_(bindparam("after", type_=INSTANT), bindparam("after_id", type_=NAME)),
         decisions.c.created_at <= bindparam("until"),
     )
     .order_by(*_ORDER)
@@ -79,6 +104,21 @@ _LAST = select(func.max(decisions.c.created_at)).where(decisions.c.key == bindpa
 _CHOICES = (
     select(*(decisions.c[name] for name in ChoiceRow._fields))
     .where(decisions.c.key == bindparam("key_"))
+    .order_by(*(column.desc() for column in _ORDER))
+    .limit(bindparam("limit_"))
+)
+_TRAIL = (
+    select(
+        *(decisions.c[name] for name in TrailRow._fields[:13]),
+        decisions.c.explanation.is_not(None).label("explained"),
+        _REWARDED_ARM,
+        *(observations.c[name] for name in TrailRow._fields[15:]),
+    )
+    .select_from(_WITH_REWARD)
+    .where(
+        decisions.c.key == bindparam("key_"),
+        tuple_(*_ORDER) < tuple_(bindparam("before", type_=INSTANT), bindparam("before_id", type_=NAME)),
+    )
     .order_by(*(column.desc() for column in _ORDER))
     .limit(bindparam("limit_"))
 )
@@ -106,3 +146,9 @@ def last_decision_at(connection: Connection, key: int) -> int | None:
 def read_last_choices(connection: Connection, key: int, limit: int) -> list[ChoiceRow]:
     """How the newest decisions of a campaign were made, newest first."""
     return [ChoiceRow._make(row) for row in connection.execute(_CHOICES, {"key_": key, "limit_": limit})]
+
+
+def read_trail(connection: Connection, key: int, before: tuple[int, str], head: int, limit: int) -> list[TrailRow]:
+    """A campaign's decisions before (created_at, id), newest first, with their rewards up to `head`."""
+    parameters = {"key_": key, "before": before[0], "before_id": before[1], "head": head, "limit_": limit}
+    return [TrailRow._make(row) for row in connection.execute(_TRAIL, parameters)]
