@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import orjson
 from fastapi import Response
@@ -22,6 +22,9 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     }
 }
 """For the documentation of every route: what an error looks like."""
+
+
+Interval = Annotated[list[float], Field(min_length=2, max_length=2, description="Lower end, upper end.")]
 
 
 class ScoredArmReply(BaseModel):
@@ -50,7 +53,7 @@ INTERVAL = (
 class ExplainedArmReply(ScoredArmReply):
     """One candidate of an explained decision."""
 
-    interval: tuple[float, float] | None = Field(default=None, description=f"Of the risk at these features. {INTERVAL}")
+    interval: Interval | None = Field(default=None, description=f"Of the risk at these features. {INTERVAL}")
     contributions: list[ContributionReply] | None = Field(
         default=None,
         description="They sum to the estimate. null for multi-armed campaigns, and for the worse arms of a decision "
@@ -170,7 +173,7 @@ class ArmModelReply(BaseModel):
     inside_ball: bool | None = Field(
         description="Disjoint and multi-armed: whether this arm's theta lies inside its ball; null without one."
     )
-    theta_intervals: list[tuple[float, float] | None] | None = Field(description=f"Of each parameter. {INTERVAL}")
+    theta_intervals: list[Interval | None] | None = Field(description=f"Of each parameter. {INTERVAL}")
 
 
 class ModelReply(BaseModel):
@@ -184,9 +187,7 @@ class ModelReply(BaseModel):
         description="Of the parameters, in their order: names of features, or their places; empty for multi-armed."
     )
     theta: list[float] | None = Field(description="Shared model.")
-    theta_intervals: list[tuple[float, float] | None] | None = Field(
-        description=f"Shared model, of each parameter. {INTERVAL}"
-    )
+    theta_intervals: list[Interval | None] | None = Field(description=f"Shared model, of each parameter. {INTERVAL}")
     arms: list[ArmModelReply]
     conditioning: float
     noise_scale: float = Field(description="In use; measured where the configuration says null.")

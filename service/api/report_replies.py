@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from service.api.cursors import encode_cursor
-from service.api.replies import render_instant
+from service.api.replies import Interval, render_instant
 from service.campaigns import Risk
 from service.core.policy import Reason
 from service.core.samples import INTERVAL_COUNT_MIN
@@ -30,7 +30,7 @@ class RewardSourcesReply(BaseModel):
 
     reward: int
     default: int = Field(description="The campaign's default reward, learned at a deadline.")
-    warm_start: int = Field(alias="warm-start")
+    warm_start: int
 
 
 class RewardsReply(BaseModel):
@@ -42,7 +42,7 @@ class RewardsReply(BaseModel):
     minimum: float | None
     maximum: float | None
     risk: float | None = Field(description="The campaign's own measure of these rewards.")
-    interval: tuple[float, float] | None = Field(
+    interval: Interval | None = Field(
         description="Asymptotic 95% interval for the risk (sandwich variance, Student's t); no guarantee. null for "
         f"fewer than {INTERVAL_COUNT_MIN} rewards, and where all are equal."
     )

@@ -67,7 +67,7 @@ def describe_external(decisions: int, agreed: int) -> External:
 
 def _rewards(tally: ArmTally, loss: Loss) -> Rewards:
     values = np.frombuffer(tally.rewards) if tally.rewards else np.zeros(0)
-    sources = {source: tally.sources[source] for source in ("reward", "default", "warm-start")}
+    sources = {source.replace("-", "_"): tally.sources[source] for source in ("reward", "default", "warm-start")}
     if not len(values):
         return Rewards(0, None, None, None, None, None, None, sources)
     risk = empirical_risk(loss, values)

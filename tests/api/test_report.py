@@ -59,7 +59,7 @@ def test_empty(api: httpx.Client) -> None:
         (name, "active", 0, None) for name in "abc"
     ]
     rewards = body["arms"][0]["rewards"]
-    assert rewards.pop("sources") == {"reward": 0, "default": 0, "warm-start": 0}
+    assert rewards.pop("sources") == {"reward": 0, "default": 0, "warm_start": 0}
     assert rewards.pop("n") == 0
     assert set(rewards.values()) == {None}
     assert body["price_of_caution"]["best_by_mean"] is body["learning"]["leading_arm_id"] is None
@@ -96,7 +96,7 @@ def test_warm_starts_are_observations_and_no_plays(api: httpx.Client) -> None:
     teach(api, campaign_id, [("a", 6)])
     arm = arms_of(report(api, campaign_id))["a"]
     assert (arm["plays"], arm["rewards"]["n"], arm["rewards"]["mean"]) == (1, 4, 3)
-    assert arm["rewards"]["sources"] == {"reward": 1, "default": 0, "warm-start": 3}
+    assert arm["rewards"]["sources"] == {"reward": 1, "default": 0, "warm_start": 3}
 
 
 def test_paused(api: httpx.Client) -> None:
