@@ -169,7 +169,8 @@ class Policy:
         """What each feature, as the model sees it, adds to each candidate's estimate: (K, d), rows sum to it."""
         self.refresh()
         theta = self.estimator.theta
-        return self.feature_map(features) * (theta[0] if blocks is None else theta[blocks])
+        # + 0.0, so that no feature adds -0.0
+        return self.feature_map(features) * (theta[0] if blocks is None else theta[blocks]) + 0.0
 
     def mark(self) -> None:
         """Remember this state; ``restore`` returns to it exactly. A new mark forgets the last one."""

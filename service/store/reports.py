@@ -2,11 +2,11 @@
 
 from typing import NamedTuple
 
-from sqlalchemy import Connection, and_, bindparam, func, literal_column, select, tuple_
+from sqlalchemy import BindParameter, Connection, and_, bindparam, func, literal_column, select, tuple_
 
 from service.store.tables import INSTANT, NAME, OBSERVATION, decisions, observations
 
-_AT_HEAD = bindparam("head")
+_AT_HEAD: BindParameter[int] = bindparam("head")
 
 
 class RewardRow(NamedTuple):
