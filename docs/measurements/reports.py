@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 from sqlalchemy import Engine
+from threadpoolctl import threadpool_limits
 
 from service.campaigns import CampaignConfiguration, build_policy, resolve
 from service.core.policy import Policy
@@ -114,6 +115,7 @@ def measure_explanation(count: int) -> None:
 
 
 if __name__ == "__main__":
-    for given in [int(one) for one in sys.argv[1:]] or [100_000]:
-        measure_report(given)
-        measure_explanation(given)
+    with threadpool_limits(1):  # as the service runs
+        for given in [int(one) for one in sys.argv[1:]] or [100_000]:
+            measure_report(given)
+            measure_explanation(given)

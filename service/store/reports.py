@@ -127,7 +127,7 @@ _TRAIL = (
 def read_rewards(connection: Connection, key: int, after: int, head: int, limit: int) -> list[RewardRow]:
     """A page of a campaign's log with after < sequence <= head, in order."""
     parameters = {"key_": key, "after": after, "head": head, "limit_": limit}
-    return [RewardRow._make(row) for row in connection.execute(_REWARDS, parameters)]
+    return [RewardRow._make(row) for row in connection.execute(_REWARDS, parameters).all()]
 
 
 def read_plays(
@@ -135,7 +135,7 @@ def read_plays(
 ) -> list[PlayRow]:
     """A page of a campaign's decisions after (created_at, id), made by `until`, with their rewards up to `head`."""
     parameters = {"key_": key, "after": after[0], "after_id": after[1], "until": until, "head": head, "limit_": limit}
-    return [PlayRow._make(row) for row in connection.execute(_PLAYS, parameters)]
+    return [PlayRow._make(row) for row in connection.execute(_PLAYS, parameters).all()]
 
 
 def last_decision_at(connection: Connection, key: int) -> int | None:
@@ -151,4 +151,4 @@ def read_last_choices(connection: Connection, key: int, limit: int) -> list[Choi
 def read_trail(connection: Connection, key: int, before: tuple[int, str], head: int, limit: int) -> list[TrailRow]:
     """A campaign's decisions before (created_at, id), newest first, with their rewards up to `head`."""
     parameters = {"key_": key, "before": before[0], "before_id": before[1], "head": head, "limit_": limit}
-    return [TrailRow._make(row) for row in connection.execute(_TRAIL, parameters)]
+    return [TrailRow._make(row) for row in connection.execute(_TRAIL, parameters).all()]
