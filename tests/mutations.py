@@ -199,6 +199,36 @@ MUTATIONS = (
         (("    app.add_exception_handler(ClientDisconnect, on_disconnect)\n", ""),),
         f"{TRUST}/test_disconnects.py::test_a_client_that_leaves_in_mid_body_causes_no_traceback",
     ),
+    Mutation(
+        "pages of the audit trail that end at a time alone",
+        "service/reporting/trail.py",
+        (("Position(page[-1].created_at, page[-1].decision_id)", 'Position(page[-1].created_at, "")'),),
+        "tests/api/test_trail.py::test_pages_of_one_moment",
+    ),
+    Mutation(
+        "pruned decisions not counted as plays",
+        "service/reporting/collection.py",
+        (("        tally.plays += tally.answered - tally.met\n", "        pass\n"),),
+        "tests/api/test_report.py::test_pruned_decisions",
+    ),
+    Mutation(
+        "a report of two moments",
+        "service/store/reports.py",
+        (("        observations.c.sequence <= _AT_HEAD,\n    ),\n)", "    ),\n)"),),
+        "tests/reporting/test_collection.py::test_picture_of_one_moment",
+    ),
+    Mutation(
+        "certainty about features that nothing tells about",
+        "service/core/intervals.py",
+        (("DATA_SHARE_MIN = 0.9", "DATA_SHARE_MIN = -1.0"), ("(halves > 0.0)", "(halves >= 0.0)")),
+        "tests/core/test_intervals.py::test_no_interval_for_features_that_nothing_tells_about",
+    ),
+    Mutation(
+        "intervals of a risk as wide as the mean's",
+        "service/core/samples.py",
+        (("loss.d1(values, predictions), loss.d2(values, predictions)", "predictions - values, np.ones(count)"),),
+        "tests/core/test_samples.py::test_coverage",
+    ),
 )
 
 

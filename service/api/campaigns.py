@@ -1,7 +1,5 @@
 """Routes about campaigns, their arms and what their models have learned."""
 
-import re
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
@@ -10,6 +8,7 @@ from sqlalchemy import Connection
 
 from service.api import examples
 from service.api.bodies import Bodies, documented, floats
+from service.api.cursors import decode_cursor, encode_cursor
 from service.api.reader import Reader
 from service.api.replies import (
     PROBLEMS,
@@ -79,10 +78,11 @@ def campaign_routes(ledger: Ledger, read: Reader, bodies: Bodies) -> APIRouter:
         cursor: Annotated[str | None, Query(max_length=256, description="From the previous page.")] = None,
     ) -> Response:
         """List campaigns in the order of their ids."""
-        records = await read(_list, after="" if cursor is None else _decode(cursor), limit=limit + 1)
+        after = "" if cursor is None else decode_cursor(cursor, ID_PATTERN)[0]
+        records = await read(_list, after=after, limit=limit + 1)
         page = records[:limit]
         more = len(records) > limit
-        next_cursor = _encode(page[-1].row.campaign_id or "") if more else None
+        next_cursor = encode_cursor(page[-1].row.campaign_id or "") if more else None
         return json_reply({"items": [render_campaign(record) for record in page], "next_cursor": next_cursor})
 
     @router.get(
@@ -233,21 +233,6 @@ def _arm(record: CampaignRecord | None, arm_id: str) -> Response:
         if arm.arm_id == arm_id:
             return json_reply(render_arm(arm), 201 if record is not None and record.created else 200)
     raise NotFoundError("there is no such arm")
-
-
-def _encode(text: str) -> str:
-    return urlsafe_b64encode(text.encode()).decode().rstrip("=")
-
-
-def _decode(cursor: str) -> str:
-    """The id that the previous page ended with: whatever else it decodes to must not reach the database."""
-    try:
-        campaign_id = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode("ascii")
-    except ValueError:
-        campaign_id = ""
-    if not re.fullmatch(ID_PATTERN, campaign_id):
-        raise InvalidCommandError("is not a cursor of this list", field="cursor")
-    return campaign_id
 
 
 DOCUMENTED_MODELS: list[type[BaseModel]] = [

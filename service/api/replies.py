@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import orjson
 from fastapi import Response
@@ -24,6 +24,9 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 """For the documentation of every route: what an error looks like."""
 
 
+Interval = Annotated[list[float], Field(min_length=2, max_length=2, description="Lower end, upper end.")]
+
+
 class ScoredArmReply(BaseModel):
     """One candidate."""
 
@@ -31,6 +34,31 @@ class ScoredArmReply(BaseModel):
     estimate: float = Field(description="Estimated risk-adjusted reward, in reward units.")
     bonus: float
     index: float = Field(description="estimate + exploration x bonus.")
+
+
+class ContributionReply(BaseModel):
+    """What a feature adds to an estimate."""
+
+    feature: str = Field(description="Its name; without names, its place in the request; `intercept` for the constant.")
+    contribution: float = Field(description="Parameter x feature, centred and scaled as the campaign says.")
+
+
+INTERVAL = (
+    "Asymptotic 95% interval (sandwich variance); no guarantee, and not the bonus. null where it cannot be had: few "
+    "observations, a parameter_bound that binds, features that hardly any observation tells about, "
+    "linucb-ogd-cr, or too many observations to sum over."
+)
+
+
+class ExplainedArmReply(ScoredArmReply):
+    """One candidate of an explained decision."""
+
+    interval: Interval | None = Field(default=None, description=f"Of the risk at these features. {INTERVAL}")
+    contributions: list[ContributionReply] | None = Field(
+        default=None,
+        description="They sum to the estimate. null for multi-armed campaigns, and for the worse arms of a decision "
+        "with more than 2,000 of them.",
+    )
 
 
 class SelectReply(ScoredArmReply):
@@ -44,7 +72,7 @@ class SelectReply(ScoredArmReply):
     propensity: float | None = Field(description="1 by index, 1/n in an n-way tie, null for an external choice.")
     observations: int = Field(description="Sequence of the state used.")
     recommended_arm_id: str | None = Field(default=None, description="Only of an external choice.")
-    arms: list[ScoredArmReply] | None = Field(default=None, description="Only if asked by explain; best first.")
+    arms: list[ExplainedArmReply] | None = Field(default=None, description="Only if asked by explain; best first.")
 
 
 class RewardReply(BaseModel):
@@ -145,6 +173,7 @@ class ArmModelReply(BaseModel):
     inside_ball: bool | None = Field(
         description="Disjoint and multi-armed: whether this arm's theta lies inside its ball; null without one."
     )
+    theta_intervals: list[Interval | None] | None = Field(description=f"Of each parameter. {INTERVAL}")
 
 
 class ModelReply(BaseModel):
@@ -154,7 +183,11 @@ class ModelReply(BaseModel):
     algorithm: str
     observations: int = Field(description="Sequence of the state.")
     head: int = Field(description="Last sequence number of the log; larger while paused.")
+    feature_names: list[str] = Field(
+        description="Of the parameters, in their order: names of features, or their places; empty for multi-armed."
+    )
     theta: list[float] | None = Field(description="Shared model.")
+    theta_intervals: list[Interval | None] | None = Field(description=f"Shared model, of each parameter. {INTERVAL}")
     arms: list[ArmModelReply]
     conditioning: float
     noise_scale: float = Field(description="In use; measured where the configuration says null.")

@@ -91,6 +91,18 @@ class ExactMinimizer:
         """Whether each block's theta is the certified minimiser of the observations as of `refresh`."""
         return [not flag for flag in self._rows["is_uncertified"]]
 
+    def is_certified(self, block: int) -> bool:
+        """Return whether a block's theta is the certified minimiser of its observations as of `refresh`."""
+        return not self._rows["is_uncertified"][block]
+
+    def count(self, block: int) -> int:
+        """Return how many observations a block has."""
+        return self._histories.length(block)
+
+    def history(self, block: int) -> tuple[Array, Array]:
+        """Return a block's features, (n, d), and rewards, (n,), in order; views, not to be written to."""
+        return self._histories.features(block), self._histories.rewards(block)
+
     def observe(self, block: int, x: Array, y: float) -> None:
         """Learn that features x, (d,), gave reward y. O(d^2).
 

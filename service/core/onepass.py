@@ -106,6 +106,10 @@ class OnePass:
         """Sum of d2: at theta during the start, then at each observation's u."""
         return self._rows.total("d2_total")
 
+    def block_d1_squares(self, block: int) -> float:
+        """Return a block's share of `d1_squares`."""
+        return float(self._d1_squares[block])
+
     def observe(self, block: int, x: Array, y: float) -> None:
         """Learn that features x, (d,), gave reward y. The observation that completes the start solves it.
 

@@ -16,6 +16,7 @@ from scipy.linalg.blas import dnrm2
 
 from service.core.confidence import Confidence, ConfidenceSettings
 from service.core.estimators import Estimator, ExactMinimizer
+from service.core.intervals import risk_intervals
 from service.core.losses import Loss
 from service.core.snapshot import CorruptSnapshotError, pack, unpack
 
@@ -143,6 +144,33 @@ class Policy:
         estimates = x @ theta[0] if blocks is None else theta[blocks] @ x
         bonuses = self.confidence.bonus(x, blocks)
         return Scores(estimates, bonuses, estimates + self.exploration * bonuses)
+
+    def intervals(self, features: NDArray[np.float64], blocks: NDArray[np.intp] | None = None) -> NDArray[np.float64]:
+        """Asymptotic 95% intervals for the risk of each candidate, (K, 2); nan where there is none.
+
+        features, blocks: as in ``score``. Not the bonus, and no guarantee: see ``service.core.intervals``.
+        """
+        self.refresh()
+        x = self.feature_map(features)
+        rows = x if blocks is None else np.broadcast_to(x, (len(blocks), len(x)))
+        return risk_intervals(self.estimator, rows, blocks, has_intercept=self.feature_map.intercept)
+
+    def parameter_intervals(self) -> NDArray[np.float64]:
+        """Such intervals for each parameter, (B, d, 2)."""
+        self.refresh()
+        blocks, dimension = self.estimator.theta.shape
+        rows, places = np.tile(np.eye(dimension), (blocks, 1)), np.repeat(np.arange(blocks), dimension)
+        ends = risk_intervals(self.estimator, rows, places, has_intercept=self.feature_map.intercept)
+        return ends.reshape(blocks, dimension, 2)
+
+    def contributions(
+        self, features: NDArray[np.float64], blocks: NDArray[np.intp] | None = None
+    ) -> NDArray[np.float64]:
+        """What each feature, as the model sees it, adds to each candidate's estimate: (K, d), rows sum to it."""
+        self.refresh()
+        theta = self.estimator.theta
+        # + 0.0, so that no feature adds -0.0
+        return self.feature_map(features) * (theta[0] if blocks is None else theta[blocks]) + 0.0
 
     def mark(self) -> None:
         """Remember this state; ``restore`` returns to it exactly. A new mark forgets the last one."""

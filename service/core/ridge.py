@@ -82,6 +82,14 @@ class Ridge:
         """Sum of the curvatures: the number of observations."""
         return self._rows.total("count")
 
+    def count(self, block: int) -> int:
+        """Return how many observations a block has."""
+        return int(self._rows["count"][block])
+
+    def block_d1_squares(self, block: int) -> float:
+        """Return the sum of (y - <theta, x>)^2 over a block's observations, as of `refresh`."""
+        return float(self._rows["d1_squares"][block])
+
     def observe(self, block: int, x: Array, y: float) -> None:
         """Learn that features x, (d,), gave reward y. O(d^2).
 

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from service.core.policy import Scores
 from service.ledger.commands import Floats, Select
@@ -47,10 +48,14 @@ def find_candidates(state: CampaignState, request: Select) -> tuple[list[Candida
 
 def score(state: CampaignState, candidates: list[Candidate]) -> Scores:
     """Estimate, bonus and index of each candidate."""
+    return state.policy.score(*features_and_blocks(state, candidates))
+
+
+def features_and_blocks(state: CampaignState, candidates: list[Candidate]) -> tuple[Floats, NDArray[np.intp] | None]:
+    """What the policy takes: (K, d) and None for the shared model, else the one context and each arm's block."""
     if state.shared:
-        return state.policy.score(np.array([candidate.features for candidate in candidates]))
-    blocks = np.array([candidate.position for candidate in candidates], dtype=np.intp)
-    return state.policy.score(candidates[0].features, blocks)
+        return np.array([candidate.features for candidate in candidates]), None
+    return candidates[0].features, np.array([candidate.position for candidate in candidates], dtype=np.intp)
 
 
 def check_dimension(state: CampaignState, features: Floats, field: str) -> None:

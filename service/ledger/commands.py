@@ -69,14 +69,23 @@ class Select:
         return hashed.digest()
 
 
+Interval = list[float]
+"""Two ends, lower first."""
+
+
 @dataclass(frozen=True, slots=True)
 class ScoredArm:
-    """One candidate of an explained decision."""
+    """One candidate of an explained decision. It is stored as JSON: what is added must have a default.
+
+    interval: asymptotic, 95%, for the risk at its features; contributions: of each feature to the estimate.
+    """
 
     arm_id: str
     estimate: float
     bonus: float
     index: float
+    interval: Interval | None = None
+    contributions: list[dict[str, str | float]] | None = None
 
 
 @dataclass(slots=True)
@@ -198,6 +207,8 @@ class ArmModel:
     radius: float | None
     inside_ball: bool | None
     """Whether a disjoint model's theta lies inside the ball of radius parameter_bound; None without a bound."""
+    theta_intervals: list[Interval | None] | None
+    """Asymptotic 95% intervals of a disjoint model's parameters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +219,9 @@ class ModelReport:
     algorithm: str
     observations: int
     head: int
+    feature_names: list[str]
     theta: list[float] | None
+    theta_intervals: list[Interval | None] | None
     arms: list[ArmModel]
     conditioning: float
     noise_scale: float

@@ -9,6 +9,7 @@ from service.core.estimators import ExactMinimizer, OnePass, OnlineGradient
 from service.core.losses import EntropicLoss
 from service.core.theory import Constants, curvature_over_ball, regret_bound
 from service.ledger.commands import ArmModel, ModelReport
+from service.ledger.explanation import feature_names, interval_of
 from service.ledger.state import CampaignState
 
 CONDITIONAL = (
@@ -25,13 +26,16 @@ def describe(state: CampaignState) -> ModelReport:
     radii = confidence.radii
     reason = why_not_guaranteed(state)
     inside = _inside_ball(state)
+    intervals = [[interval_of(ends) for ends in block] for block in policy.parameter_intervals().tolist()]
     dumped = policy.dump()
     return ModelReport(
         campaign_id=state.campaign_id,
         algorithm=configuration.algorithm.name,
         observations=state.sequence,
         head=state.head,
+        feature_names=feature_names(state),
         theta=estimator.theta[0].tolist() if state.shared else None,
+        theta_intervals=intervals[0] if state.shared else None,
         arms=[
             ArmModel(
                 arm_id=arm.arm_id,
@@ -39,6 +43,7 @@ def describe(state: CampaignState) -> ModelReport:
                 theta=None if state.shared else estimator.theta[arm.position].tolist(),
                 radius=None if state.shared else float(radii[arm.position]),
                 inside_ball=None if state.shared or inside is None else bool(inside[arm.position]),
+                theta_intervals=None if state.shared else intervals[arm.position],
             )
             for arm in state.arms
         ],

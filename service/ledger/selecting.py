@@ -1,12 +1,12 @@
 """Select: choose an arm and record the decision."""
 
-import numpy as np
 import orjson
 
 from service.core.policy import Choice, Scores, choose
 from service.ledger.candidates import Candidate, find_candidates, score
 from service.ledger.commands import Decision, ScoredArm, Select
 from service.ledger.errors import ConflictError
+from service.ledger.explanation import explain
 from service.ledger.state import CampaignState, features_to_bytes
 from service.ledger.writes import Writes
 from service.store.decisions import DecisionRow
@@ -81,16 +81,8 @@ def _decide(
         recommended_arm_id=None if chosen is None else recommended,
         propensity=choice.propensity if chosen is None else None,
         observations=state.sequence,
-        arms=_explain(candidates, scores) if request.explain else None,
+        arms=explain(state, candidates, scores) if request.explain else None,
     )
-
-
-def _explain(candidates: list[Candidate], scores: Scores) -> list[ScoredArm]:
-    """Every candidate, best index first."""
-    return [
-        ScoredArm(candidates[i].arm_id, float(scores.estimates[i]), float(scores.bonuses[i]), float(scores.indexes[i]))
-        for i in np.argsort(-scores.indexes, kind="stable")
-    ]
 
 
 def repeat_decision(row: DecisionRow, campaign_id: str) -> Decision:

@@ -33,6 +33,8 @@ metadata = MetaData(
 
 KEY = BigInteger().with_variant(Integer, "sqlite")
 INSTANT = BigInteger()
+INSTANT_MAX = 2**63 - 1
+"""Larger ones do not fit the column."""
 NAME = Text().with_variant(Text(collation="C"), "postgresql")
 """Ids compare by code point on both databases, so pages and lock orders agree."""
 

@@ -21,6 +21,8 @@ OPERATIONS = {
     ("patch", "/campaigns/{campaign_id}/arms/{arm_id}"): "changeArm",
     ("post", "/campaigns/{campaign_id}/observations"): "observe",
     ("get", "/campaigns/{campaign_id}/model"): "getModel",
+    ("get", "/campaigns/{campaign_id}/report"): "getReport",
+    ("get", "/campaigns/{campaign_id}/decisions"): "listDecisions",
     ("post", "/select"): "select",
     ("post", "/reward"): "reward",
     ("post", "/select/batch"): "selectBatch",
@@ -242,6 +244,19 @@ def test_replies_hold_what_is_documented(openapi: Json, api: httpx.Client) -> No
         "CampaignListReply": ok(api.get("/campaigns")),
         "ArmReply": read(api, campaign_id)["arms"][0],
         "Problem": problem(api.get("/campaigns/none-of-this-name"), 404),
+        "ReportReply": ok(api.get(f"/campaigns/{campaign_id}/report")),
+        "TrailReply": ok(api.get(f"/campaigns/{campaign_id}/decisions")),
     }
+    replies["ExplainedArmReply"] = decision["arms"][0]
+    replies["ArmModelReply"] = replies["ModelReply"]["arms"][0]
+    replies["TrailEntryReply"] = replies["TrailReply"]["items"][0]
+    replies["TrailRewardReply"] = replies["TrailEntryReply"]["reward"]
+    replies["ArmReportReply"] = replies["ReportReply"]["arms"][0]
+    replies["RewardsReply"] = replies["ArmReportReply"]["rewards"]
+    replies["RewardSourcesReply"] = replies["RewardsReply"]["sources"]
+    replies["ExternalReply"] = replies["ReportReply"]["external"]
+    replies["PriceOfCautionReply"] = replies["ReportReply"]["price_of_caution"]
+    replies["LearningReply"] = replies["ReportReply"]["learning"]
+    replies["UnlistedReply"] = replies["ReportReply"]["unlisted"]
     for name, body in replies.items():
         assert set(body) == set(schemas[name]["properties"]), name

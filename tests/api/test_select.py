@@ -34,6 +34,7 @@ FIELDS = {
     "propensity",
     "observations",
 }
+SCORES = ("estimate", "bonus", "index")
 LISTED = [{"arm_id": "a", "features": [0.9, 0.1]}, {"arm_id": "b", "features": [0.1, 0.9]}]
 MODELS = pytest.mark.parametrize(
     ("make", "fields"),
@@ -65,7 +66,9 @@ def test_reply(api: httpx.Client, make: Callable[[], Json], fields: Json) -> Non
     explained = select(api, campaign_id, explain=True, **fields)
     assert set(explained) == FIELDS | {"arms"}
     assert {one["arm_id"] for one in explained["arms"]} == ({"a", "b"} if make is shared else {"a", "b", "c"})
-    assert all(set(one) == {"arm_id", "estimate", "bonus", "index"} for one in explained["arms"])
+    assert all(
+        set(one) == {"arm_id", "estimate", "bonus", "index", "interval", "contributions"} for one in explained["arms"]
+    )
 
 
 @MODELS
@@ -146,7 +149,7 @@ def test_external_choice(api: httpx.Client, make: Callable[[], Json], fields: Js
     assert (body["arm_id"], body["reason"], body["propensity"]) == ("a", "external", None)
     assert (body["recommended_arm_id"], body["greedy_arm_id"], body["exploring"]) == ("b", "b", True)
     scored = {one["arm_id"]: one for one in usual["arms"]}["a"]
-    assert {name: body[name] for name in scored} == pytest.approx(scored)
+    assert {name: body[name] for name in SCORES} == pytest.approx({name: scored[name] for name in SCORES})
     assert reward(api, body["decision_id"], 0)["arm_id"] == "a"
     agreed = select(api, campaign_id, chosen_arm_id="b", explore=False, **fields)
     assert (agreed["reason"], agreed["recommended_arm_id"], agreed["exploring"]) == ("external", "b", False)
@@ -324,5 +327,8 @@ def test_centred_and_scaled_features(api: httpx.Client) -> None:
         for campaign_id, side in ((raw, 0), (scaled, 1))
     ]
     for one, other in zip(*seen, strict=True):
-        assert one == pytest.approx(other)
+        assert one["arm_id"] == other["arm_id"]
+        assert [one[name] for name in SCORES] == pytest.approx([other[name] for name in SCORES])
+        parts = [[part["contribution"] for part in each["contributions"]] for each in (one, other)]
+        assert parts[0] == pytest.approx(parts[1])
     assert model(api, raw)["theta"] == pytest.approx(model(api, scaled)["theta"])

@@ -1,0 +1,121 @@
+"""How long a report takes, and what an explanation adds to a select: `python -m docs.measurements.reports`.
+
+In process. Report: an SQLite file with a shared campaign of dimension 20, four arms, and the number of decisions that
+is given (100,000 by default), each with a reward, written to the tables directly. Explanation: an exact estimator of
+dimension 20 with as many observations, ten candidates, medians of 30.
+"""
+
+import statistics
+import sys
+import tempfile
+import time
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from sqlalchemy import Engine
+from threadpoolctl import threadpool_limits
+
+from service.campaigns import CampaignConfiguration, build_policy, resolve
+from service.core.policy import Policy
+from service.reporting.report import report
+from service.store import campaigns, decisions, log
+from service.store.decisions import DecisionRow
+from service.store.engines import create_read_engine, create_write_engine, parse_database_url
+from service.store.log import LogRow
+from service.store.schema import migrate
+
+DIMENSION, ARMS, CANDIDATES = 20, 4, 10
+BATCH = 5_000
+CONFIGURATION = resolve(
+    CampaignConfiguration.model_validate(
+        {
+            "campaign_id": "measured",
+            "risk": {"measure": "expectile", "level": 0.1},
+            "model": {"type": "shared", "dimension": DIMENSION},
+            "arms": [{"arm_id": f"arm-{number}"} for number in range(ARMS)],
+        }
+    )
+)
+
+
+def fill(write: Engine, count: int) -> None:
+    """Decisions with rewards, and ids in the order of time, as the server makes them."""
+    draw = np.random.default_rng(1)
+    text = CONFIGURATION.model_dump_json()
+    with write.begin() as connection:
+        values = {"configuration": text, "creation": text, "status": "active", "revision": 1, "created_at": 0}
+        key = campaigns.insert_campaign(connection, {"campaign_id": "measured", **values})
+        arms = [campaigns.ArmRow(key, n, arm.arm_id, "active", None, 0) for n, arm in enumerate(CONFIGURATION.arms)]
+        campaigns.insert_arms(connection, arms)
+    for start in range(0, count, BATCH):
+        made, learned = [], []
+        for number in range(start, min(start + BATCH, count)):
+            arm, id_ = f"arm-{number % ARMS}", f"0197f000-0000-7000-8000-{number:012d}"
+            features, value = draw.normal(size=DIMENSION).tobytes(), float(draw.normal(number % ARMS))
+            row = DecisionRow(id_, key, arm, features, 0, 0, 0, "index", arm, None, 1, 0, None, None, number, None)
+            made.append(row)
+            learned.append(LogRow(key, number + 1, "observation", id_, None, arm, features, value, "reward", 1, number))
+        with write.begin() as connection:
+            decisions.insert_decisions(connection, made)
+            log.append(connection, learned)
+            campaigns.set_heads(connection, {key: start + len(made)})
+
+
+def measure_report(count: int) -> None:
+    """Print time and peak memory."""
+    with tempfile.TemporaryDirectory() as directory:
+        url = parse_database_url(f"sqlite:///{Path(directory)}/reports.db")
+        write, read = create_write_engine(url), create_read_engine(url)
+        migrate(write)
+        fill(write, count)
+        started = time.perf_counter(), time.process_time()
+        found = report(read.connect, "measured", lambda: count)
+        wall, cpu = time.perf_counter() - started[0], time.process_time() - started[1]
+        tracemalloc.start()
+        report(read.connect, "measured", lambda: count)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        write.dispose()
+        read.dispose()
+    if found is None or found.plays != count or found.observations != count:
+        raise SystemExit("the report does not count what was written")
+    size = peak / 2**20
+    sys.stdout.write(
+        f"report of {count:,} decisions and rewards: {wall:.2f} s, {cpu:.2f} s of processor, peak {size:.1f} MiB\n"
+    )
+
+
+def median_ms(action: Callable[[], object], repeats: int = 30) -> float:
+    """Median time."""
+    times = []
+    for _ in range(repeats):
+        started = time.process_time()
+        action()
+        times.append(time.process_time() - started)
+    return 1_000 * statistics.median(times)
+
+
+def measure_explanation(count: int) -> None:
+    """Print what an explanation adds, and what the model's intervals take."""
+    draw = np.random.default_rng(2)
+    policy: Policy = build_policy(CONFIGURATION, CONFIGURATION, arms=ARMS)
+    theta = draw.normal(size=DIMENSION)
+    for x in draw.normal(size=(count, DIMENSION)):
+        policy.observe(0, x, float(x @ theta + draw.normal()))
+    candidates = draw.normal(size=(CANDIDATES, DIMENSION))
+    scoring = median_ms(lambda: policy.score(candidates))
+    intervals = median_ms(lambda: policy.intervals(candidates))
+    parameters = median_ms(policy.parameter_intervals)
+    sys.stdout.write(
+        f"exact estimator with {count:,} observations: {CANDIDATES} candidates scored in {scoring:.3f} ms, "
+        f"their intervals in {intervals:.2f} ms, those of {DIMENSION} parameters in {parameters:.2f} ms\n"
+    )
+
+
+if __name__ == "__main__":
+    with threadpool_limits(1):  # as the service runs
+        for given in [int(one) for one in sys.argv[1:]] or [100_000]:
+            measure_report(given)
+            measure_explanation(given)
