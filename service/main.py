@@ -9,7 +9,7 @@ from importlib.metadata import version
 from fastapi import FastAPI
 from threadpoolctl import threadpool_limits
 
-from service.api import access, campaigns, decisions, documentation, operations, problems
+from service.api import access, campaigns, decisions, documentation, operations, problems, transfer
 from service.api.bodies import Bodies
 from service.api.hot import HotRoutes, hot_routes
 from service.api.reader import Reader
@@ -28,7 +28,8 @@ def create_app(settings: Settings) -> FastAPI:
     url = parse_database_url(settings.database_url)
     write, read_engine = create_write_engine(url), create_read_engine(url)
     metrics = Metrics()
-    ledger = Ledger(write, read_engine, limits=settings.limits, metrics=metrics, clock=steady_clock())
+    clock = steady_clock()
+    ledger = Ledger(write, read_engine, limits=settings.limits, metrics=metrics, clock=clock)
     read = Reader(read_engine)
     bodies = Bodies(settings.limits)
     ring = KeyRing(may_be_open=is_loopback(settings.host), admin_key=settings.admin_key)
@@ -75,6 +76,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.include_router(campaigns.campaign_routes(ledger, read, bodies))
     app.include_router(campaigns.arm_routes(ledger, bodies))
     app.include_router(campaigns.learning_routes(ledger, bodies))
+    app.include_router(transfer.transfer_routes(ledger, read, bodies, settings.limits, clock))
     app.include_router(operations.operation_routes(ledger, read, metrics))
     documentation.install(app)
     return app

@@ -34,6 +34,7 @@ CALLS: list[tuple[str, str, Any, str]] = [
     ("GET", "/campaigns", None, "reader"),
     ("GET", "/campaigns/c", None, "reader"),
     ("GET", "/campaigns/c/model", None, "reader"),
+    ("GET", "/campaigns/c/export", None, "reader"),
     ("GET", "/metrics", None, "reader"),
     ("POST", "/select", {"campaign_id": "c", "decision_id": "d"}, "writer"),
     ("POST", "/reward", {"decision_id": "d", "reward": 1}, "writer"),
