@@ -1,4 +1,4 @@
-"""The command line: serve, migrate, verify, keys."""
+"""The command line: serve, migrate, verify, keys, campaigns, export, import."""
 
 import logging
 import os
@@ -15,7 +15,7 @@ from rich.table import Table
 from sqlalchemy.exc import SQLAlchemyError
 from threadpoolctl import threadpool_limits
 
-from service import key_commands
+from service import campaign_commands, key_commands, transfer_commands
 from service.console import DatabaseUrl, console, fail, settings_or_fail
 from service.serving import NotServableError, prepare
 from service.settings import API_KEY_VARIABLE, PREFIX, Settings
@@ -26,6 +26,9 @@ from service.verification import verify
 GRACE_SECONDS = 8
 app = typer.Typer(help="Prudent: chooses, learns, and minds the bad outcomes.", no_args_is_help=True)
 app.add_typer(key_commands.app, name="keys")
+app.add_typer(campaign_commands.app, name="campaigns")
+app.command("export")(transfer_commands.export_command)
+app.command("import")(transfer_commands.import_command)
 
 
 @app.command()

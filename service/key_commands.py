@@ -12,14 +12,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 from sqlalchemy import Connection
-from sqlalchemy.exc import IntegrityError, SQLAlchemyError
+from sqlalchemy.exc import IntegrityError
 
-from service.console import DatabaseUrl, console, fail, settings_or_fail
+from service.console import DatabaseUrl, console, fail, opened_database, settings_or_fail
 from service.keys import Role, digest_of, new_key
-from service.serving import NotServableError, check_schema
-from service.store.engines import UnsupportedDatabaseError, create_write_engine, parse_database_url
 from service.store.keys import KeyRow, add_key, list_keys, revoke_key
-from service.store.schema import UnknownRevisionError
 
 NAME = re.compile(r"[A-Za-z0-9._~-]{1,128}")
 NOTE_MAX = 200
@@ -107,19 +104,8 @@ def revoke(
 @contextmanager
 def _writing(database_url: str | None) -> Iterator[Connection]:
     """A transaction on a database with this version's schema; ends the program, in one line, if there is none."""
-    settings = settings_or_fail()
-    try:
-        engine = create_write_engine(parse_database_url(database_url or settings.database_url))
-        try:
-            check_schema(engine)
-            with engine.begin() as connection:
-                yield connection
-        finally:
-            engine.dispose()
-    except (NotServableError, UnknownRevisionError, UnsupportedDatabaseError) as error:
-        fail(str(error))
-    except SQLAlchemyError as error:
-        fail(f"the database does not answer: {error.__cause__ or error}")
+    with opened_database(database_url) as engine, engine.begin() as connection:
+        yield connection
 
 
 def _described(row: KeyRow) -> dict[str, str | None]:

@@ -9,7 +9,7 @@ from importlib.metadata import version
 from fastapi import FastAPI
 from threadpoolctl import threadpool_limits
 
-from service.api import access, campaigns, decisions, documentation, operations, problems, reports
+from service.api import access, campaigns, decisions, documentation, operations, problems, reports, transfer
 from service.api.bodies import Bodies
 from service.api.hot import HotRoutes, hot_routes
 from service.api.reader import Reader
@@ -77,6 +77,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.include_router(campaigns.arm_routes(ledger, bodies))
     app.include_router(campaigns.learning_routes(ledger, bodies))
     app.include_router(reports.report_routes(read, clock))
+    app.include_router(transfer.transfer_routes(ledger, read, bodies, settings.limits, clock))
     app.include_router(operations.operation_routes(ledger, read, metrics))
     documentation.install(app)
     return app

@@ -27,6 +27,8 @@ class Limits:
     """Of a request to /batch and /observations; one item of it may be as large as another request's body."""
     batch_request_items_max: int = 1_000
     """Items of a request to /batch and /observations."""
+    import_body_bytes_max: int = 256 * 2**20
+    """Of a request to /import, of which only a line and a slice of rows are in memory."""
     body_fields_max: int = 5_000
     """Fields of a request, or of an item of a batch, that is larger than 64 KiB."""
     body_seconds_max: int = 30

@@ -74,6 +74,24 @@ MUTATIONS = (
         f"{TRUST}/test_exactly_once.py::test_the_database_itself_refuses_a_second_row",
     ),
     Mutation(
+        "an import is published without counting its rows",
+        "service/ledger/importing.py",
+        (("!= (step.head, step.head, step.decisions):", "== (-1, -1, -1):"),),
+        "tests/ledger/test_importing.py::test_a_client_that_takes_a_staged_id_wins_and_the_import_says_so",
+    ),
+    Mutation(
+        "deadlines of a campaign that is being imported are swept",
+        "service/store/decisions.py",
+        (("        campaigns.c.campaign_id.is_not(None),\n", ""),),
+        "tests/ledger/test_importing.py::test_a_deadline_that_passes_during_an_import_is_kept",
+    ),
+    Mutation(
+        "an export takes decisions of later states",
+        "service/transfer/exporting.py",
+        (("if row.seen <= self._row.head", "if row.seen >= 0"),),
+        "tests/transfer/test_exporting.py::test_what_comes_after_the_start_is_left_out",
+    ),
+    Mutation(
         "reply before commit",
         LEDGER,
         (

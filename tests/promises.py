@@ -28,6 +28,8 @@ PROMISES = {
     "faults": "503 where it concerns you and nowhere else; readiness tells",
     "defaults": "default rewards are learned exactly once",
     "backups": "restore, verify, serve",
+    "moving": "an export imported elsewhere is the same campaign",
+    "arms": "arms come and go, no error; a retired one is not chosen again",
     "upgrades": "every released schema opens, migrates and verifies",
 }
 LINKED = {

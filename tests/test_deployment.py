@@ -212,8 +212,10 @@ def test_the_proxy_leads_to_the_workers() -> None:
 
 def test_the_proxy_lets_the_largest_body_through() -> None:
     """The service answers 413 as problem+json, the proxy does not."""
-    (megabytes,) = re.findall(r"client_max_body_size (\d+)m;", PROXY)
-    assert int(megabytes) * 2**20 > Limits().batch_body_bytes_max
+    usual, largest = (int(megabytes) * 2**20 for megabytes in re.findall(r"client_max_body_size (\d+)m;", PROXY))
+    assert usual > Limits().batch_body_bytes_max
+    assert re.search(r"location = /import \{\s+client_max_body_size", PROXY)
+    assert largest > Limits().import_body_bytes_max
 
 
 def test_compose_calls_the_simulator_as_it_can_be_called() -> None:

@@ -2,7 +2,8 @@
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar
 
 import numpy as np
@@ -24,7 +25,9 @@ Raw = bytes | bytearray
 BREATH_BYTES = 2**16
 """After so many bytes of work on a batch, other requests get their turn; a body up to this needs no further check."""
 
+NDJSON = "application/x-ndjson"
 _JSON = re.compile(r"application/([^/]+\+)?json")
+_NDJSON = re.compile(r"application/(x-)?(ndjson|jsonlines|jsonl)")
 
 
 class Bodies:
@@ -77,6 +80,29 @@ class Bodies:
                 self._held -= len(body)
 
         return read
+
+    async def stream_ndjson(self, request: Request) -> AsyncIterator[bytes]:
+        """The pieces of a body that is never in memory as a whole. Raises BadBodyError."""
+        limits = self._limits
+        _check_head(request, limits.import_body_bytes_max, _NDJSON, NDJSON)
+        received, waited, more = 0, 0.0, True
+        while more:
+            # as much time for every further piece of the usual size as for a usual body
+            seconds = limits.body_seconds_max * (1 + received // limits.body_bytes_max) - waited
+            asked = time.monotonic()
+            try:
+                async with asyncio.timeout(seconds):
+                    message = await request.receive()
+            except TimeoutError:
+                raise BadBodyError(408, "the body arrives too slowly") from None
+            waited += time.monotonic() - asked
+            if message["type"] == "http.disconnect":
+                raise ClientDisconnect
+            chunk, more = message.get("body", b""), message.get("more_body", False)
+            received += len(chunk)
+            if received > limits.import_body_bytes_max:
+                raise _too_large(limits.import_body_bytes_max)
+            yield chunk
 
     async def _convert(self, body: Raw, envelope: type[BaseModel], convert: Callable[[Raw], V]) -> list[V]:
         try:
@@ -145,16 +171,18 @@ class Bodies:
         return body
 
 
-def _check_head(request: Request, bytes_max: int) -> None:
-    """Raises BadBodyError: 415 if the body is encoded or not JSON, 413 if it is announced to be too large."""
+def _check_head(
+    request: Request, bytes_max: int, accepted: re.Pattern[str] = _JSON, usual: str = "application/json"
+) -> None:
+    """Raises BadBodyError: 415 if the body is encoded or not of this type, 413 if it is announced to be too large."""
     headers = request.headers
     if headers.get("content-encoding", "identity").lower() != "identity":
         raise BadBodyError(415, "encoded bodies are not accepted: send it without Content-Encoding")
     # a page on another site can send a body without a type, unasked; browsers then name its Origin
-    default = "" if "origin" in headers else "application/json"
+    default = "" if "origin" in headers else usual
     kind = headers.get("content-type", default).split(";")[0].strip().lower()
-    if not _JSON.fullmatch(kind):
-        raise BadBodyError(415, "send JSON, with Content-Type: application/json")
+    if not accepted.fullmatch(kind):
+        raise BadBodyError(415, f"send {'JSON' if accepted is _JSON else 'NDJSON'}, with Content-Type: {usual}")
     declared = headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > bytes_max:
         raise _too_large(bytes_max)

@@ -20,6 +20,7 @@ from service.ledger.errors import (
     NotFoundError,
     UnavailableError,
 )
+from service.transfer.checks import DamagedFileError
 
 logger = structlog.get_logger(__name__)
 
@@ -45,6 +46,7 @@ STATUSES: dict[type[Exception], int] = {
     NotFoundError: 404,
     ConflictError: 409,
     InvalidCommandError: 422,
+    DamagedFileError: 422,
     InvalidConfigurationError: 422,
 }
 """Business errors know no HTTP; this table does."""

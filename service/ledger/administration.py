@@ -9,6 +9,7 @@ from sqlalchemy import Connection
 from service.campaigns import CampaignConfiguration, InvalidConfigurationError, resolve_change
 from service.campaigns.resolution import check_arm_features, check_size
 from service.campaigns.values import ARMS_MAX
+from service.ledger import importing
 from service.ledger.commands import (
     AddArm,
     Administration,
@@ -34,7 +35,7 @@ class CampaignRecord:
 
 
 def administer(connection: Connection, command: Administration, now: int) -> CampaignRecord | None:
-    """Execute one command; the campaign afterwards, None once deleted. Raises CommandError."""
+    """Execute one command; the campaign afterwards, None once deleted or given up. Raises CommandError."""
     if isinstance(command, CreateCampaign):
         return _create(connection, command, now)
     if isinstance(command, ChangeCampaign):
@@ -44,7 +45,10 @@ def administer(connection: Connection, command: Administration, now: int) -> Cam
         return None
     if isinstance(command, AddArm):
         return _add_arm(connection, command)
-    return _change_arm(connection, command)
+    if isinstance(command, ChangeArm):
+        return _change_arm(connection, command)
+    key = importing.take_step(connection, command, now)
+    return None if key is None else _record(connection, key, created=True)
 
 
 def _create(connection: Connection, command: CreateCampaign, now: int) -> CampaignRecord:

@@ -267,6 +267,9 @@ class Batch:
         if command.decision_id is None:
             return selecting.select(state, command, self._new_id(), None, self._now, self.writes)
         digest = command.digest()
+        held = self._decisions.get(command.decision_id)
+        if held is not None and held.key in self._busy:  # whether its campaign counts is being decided elsewhere
+            raise CampaignBusyError("another worker holds this decision's campaign: try again")
         earlier = self._decision(command.decision_id)
         if earlier is None:
             return selecting.select(state, command, command.decision_id, digest, self._now, self.writes)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from service.campaigns import AlgorithmChange, CampaignConfiguration
 from service.core.policy import Reason
+from service.ledger.import_steps import Import
 
 CampaignStatus = Literal["active", "paused", "archived"]
 ArmStatus = Literal["active", "paused", "retired"]
@@ -283,4 +284,4 @@ class ChangeArm:
     status: ArmStatus
 
 
-Administration = CreateCampaign | ChangeCampaign | DeleteCampaign | AddArm | ChangeArm
+Administration = CreateCampaign | ChangeCampaign | DeleteCampaign | AddArm | ChangeArm | Import

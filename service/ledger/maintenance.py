@@ -1,4 +1,4 @@
-"""What the ledger's thread does between batches: snapshots, deadlines, and the rows of deleted campaigns."""
+"""What the ledger's thread does between batches: snapshots, deadlines, rows of deleted campaigns and lost imports."""
 
 from collections.abc import Iterable
 
@@ -12,13 +12,15 @@ from service.ledger.identifiers import Clock
 from service.ledger.state import CampaignState
 from service.ledger.states import States
 from service.settings import Limits
-from service.store import campaigns, decisions, log, removal
+from service.store import campaigns, decisions, log, removal, staging
 from service.store.log import SnapshotRow
 
 logger = structlog.get_logger(__name__)
 
 PURGE_ROWS = 1_000
 EXPIRE_ROWS = 500
+IMPORT_IDLE_SECONDS_MAX = 600
+"""Between two steps of an import: who is away for longer does not come back."""
 
 
 class Maintenance:
@@ -75,7 +77,12 @@ class Maintenance:
 
     def _purge(self) -> None:
         with self._read.connect() as connection:
+            since = (campaigns.read_clock(connection) or self._clock()) - IMPORT_IDLE_SECONDS_MAX * 1_000_000
+            is_import_idle = staging.is_any_idle(connection, since)
             key = removal.find_deleted(connection)
+        if is_import_idle:
+            with self._write.begin() as connection:
+                staging.give_up_idle(connection, since)
         if key is not None:
             self._states.drop(key)
             with self._write.begin() as connection:

@@ -3,11 +3,14 @@
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
-from sqlalchemy import Connection, bindparam, delete, func, select, update
+from sqlalchemy import Connection, bindparam, delete, func, literal, select, tuple_, update
 
 from service.store.insertion import Insertion
 from service.store.lookup import Lookup
-from service.store.tables import decisions
+from service.store.tables import INSTANT, NAME, campaigns, decisions
+
+Place = tuple[int, str]
+"""Where a decision stands among those of its campaign: its time, then its id."""
 
 
 class DecisionRow(NamedTuple):
@@ -38,7 +41,12 @@ _CLEAR_DUE = update(decisions).where(decisions.c.decision_id == bindparam("id_")
 _DELETE = delete(decisions).where(decisions.c.decision_id == bindparam("id_"))
 _DUE = (
     select(decisions.c.decision_id)
-    .where(decisions.c.due_at.is_not(None), decisions.c.due_at <= bindparam("now"))
+    .join(campaigns, campaigns.c.key == decisions.c.key)
+    .where(
+        decisions.c.due_at.is_not(None),
+        decisions.c.due_at <= bindparam("now"),
+        campaigns.c.campaign_id.is_not(None),
+    )
     .order_by(decisions.c.due_at)
     .limit(bindparam("limit_"))
 )
@@ -62,7 +70,7 @@ def clear_due(connection: Connection, ids: Iterable[str]) -> None:
 
 
 def find_due(connection: Connection, now: int, limit: int) -> list[str]:
-    """Ids of decisions whose deadline has passed, earliest first."""
+    """Ids of decisions whose deadline has passed, earliest first; none of campaigns that are deleted or imported."""
     return list(connection.execute(_DUE, {"now": now, "limit_": limit}).scalars())
 
 
@@ -77,3 +85,26 @@ def count_decisions(connection: Connection, key: int) -> dict[str, int]:
     """How many decisions each arm of a campaign has."""
     statement = select(decisions.c.arm_id, func.count()).where(decisions.c.key == key).group_by(decisions.c.arm_id)
     return {row[0]: row[1] for row in connection.execute(statement)}
+
+
+def count_rows(connection: Connection, key: int) -> int:
+    """How many decisions a campaign has."""
+    statement = select(func.count()).select_from(decisions).where(decisions.c.key == key)
+    return int(connection.execute(statement).scalar_one())
+
+
+def newest_place(connection: Connection, key: int) -> Place | None:
+    """Where the newest of a campaign's decisions stands; None if there is none."""
+    newest = (decisions.c.created_at.desc(), decisions.c.decision_id.desc())
+    statement = select(decisions.c.created_at, decisions.c.decision_id).where(decisions.c.key == key)
+    row = connection.execute(statement.order_by(*newest).limit(1)).first()
+    return None if row is None else (row[0], row[1])
+
+
+def read_between(connection: Connection, key: int, after: Place, until: Place, limit: int) -> list[DecisionRow]:
+    """At most so many decisions of a campaign, oldest first, with after < place <= until."""
+    place = tuple_(decisions.c.created_at, decisions.c.decision_id)
+    first, last = (tuple_(literal(at, INSTANT), literal(decision_id, NAME)) for at, decision_id in (after, until))
+    statement = select(*_COLUMNS).where(decisions.c.key == key, place > first, place <= last)
+    ordered = statement.order_by(decisions.c.created_at, decisions.c.decision_id).limit(limit)
+    return [DecisionRow._make(row) for row in connection.execute(ordered)]

@@ -67,6 +67,16 @@ _PAGE = (
     .order_by(observations.c.sequence)
     .limit(PAGE_ROWS)
 )
+_WHOLE_ROWS = (
+    select(*_COLUMNS)
+    .where(
+        observations.c.key == bindparam("key_"),
+        observations.c.sequence > bindparam("after"),
+        observations.c.sequence <= bindparam("until"),
+    )
+    .order_by(observations.c.sequence)
+    .limit(bindparam("limit_"))
+)
 
 
 def find_observations(connection: Connection, decision_ids: Collection[str]) -> dict[str, LogRow]:
@@ -92,6 +102,12 @@ def read_page(connection: Connection, key: int, after: int, until: int) -> list[
     return [FoldRow._make(row) for row in connection.execute(_PAGE, parameters)]
 
 
+def read_rows(connection: Connection, key: int, after: int, until: int, limit: int) -> list[LogRow]:
+    """At most so many whole rows of a campaign's log, with after < sequence <= until, in order."""
+    parameters = {"key_": key, "after": after, "until": until, "limit_": limit}
+    return [LogRow._make(row) for row in connection.execute(_WHOLE_ROWS, parameters)]
+
+
 def read_log(connection: Connection, key: int, after: int, until: int) -> Iterator[FoldRow]:
     """All rows of a campaign's log with after < sequence <= until, in order, page by page."""
     while after < until:
@@ -100,6 +116,13 @@ def read_log(connection: Connection, key: int, after: int, until: int) -> Iterat
             return
         yield from page
         after = page[-1].sequence
+
+
+def count_rows(connection: Connection, key: int) -> tuple[int, int]:
+    """Rows of a campaign's log, and the last sequence number among them; 0 for none."""
+    statement = select(func.count(), func.coalesce(func.max(observations.c.sequence), 0))
+    rows, last = connection.execute(statement.where(observations.c.key == key)).one()
+    return int(rows), int(last)
 
 
 def count_warm_starts(connection: Connection, key: int) -> dict[str, int]:

@@ -50,7 +50,7 @@ campaigns = Table(
     "campaigns",
     metadata,
     Column("key", KEY, Identity(), primary_key=True),
-    Column("campaign_id", NAME),  # null once deleted
+    Column("campaign_id", NAME),  # null once deleted, and until an import is complete
     Column("configuration", Text, nullable=False),  # as resolved, JSON
     Column("creation", Text, nullable=False),  # as resolved at creation, JSON: what the fold depends on
     Column("status", Text, nullable=False),

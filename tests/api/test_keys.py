@@ -36,6 +36,7 @@ CALLS: list[tuple[str, str, Any, str]] = [
     ("GET", "/campaigns/c/model", None, "reader"),
     ("GET", "/campaigns/c/report", None, "reader"),
     ("GET", "/campaigns/c/decisions", None, "reader"),
+    ("GET", "/campaigns/c/export", None, "reader"),
     ("GET", "/metrics", None, "reader"),
     ("POST", "/select", {"campaign_id": "c", "decision_id": "d"}, "writer"),
     ("POST", "/reward", {"decision_id": "d", "reward": 1}, "writer"),

@@ -1,0 +1,174 @@
+"""The steps of an import: invisible until the last one, in nobody's way, and gone if there is no last one."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from service.ledger.commands import Reward, Select
+from service.ledger.errors import CampaignBusyError, ConflictError, NotFoundError
+from service.ledger.import_steps import BeginImport, FinishImport, GiveUpImport, ImportDecisions, ImportObservations
+from service.ledger.maintenance import IMPORT_IDLE_SECONDS_MAX
+from service.store.campaigns import ArmRow
+from service.store.decisions import DecisionRow
+from service.store.log import LogRow
+from service.verification import verify
+from tests.ledger.conftest import Worker, campaign
+
+WAIT_SECONDS_MAX = 30
+REWARD = {"timeout_seconds": 60.0, "default": -1.0}
+
+
+def begin(worker: Worker, campaign_id: str = "moved") -> int:
+    configuration = campaign(campaign_id, reward=REWARD)
+    arms = [ArmRow(0, position, arm, "active", None, 0) for position, arm in enumerate("ab")]
+    record = worker.administer(BeginImport(campaign_id, configuration, configuration, "active", 1, None, arms))
+    key: int = record.row.key
+    return key
+
+
+def observations(key: int, numbers: range) -> ImportObservations:
+    rows = [
+        LogRow(key, n, "observation", f"d{n}", None, "ab"[n % 2], b"", n / 3, "reward", 1.0, n * 1_000) for n in numbers
+    ]
+    return ImportObservations(key, 4, rows)
+
+
+def decisions(key: int, numbers: range, due_at: int | None = None) -> ImportDecisions:
+    rows = [
+        DecisionRow(
+            f"d{n}", key, "ab"[n % 2], b"", 0.5, 0.5, 1.0, "index", "a", None, 1.0, 0, None, None, n * 1_000, due_at
+        )
+        for n in numbers
+    ]
+    return ImportDecisions(key, 4, rows)
+
+
+def finish(key: int, rows: int, campaign_id: str = "moved") -> FinishImport:
+    return FinishImport(key, campaign_id, 5_000_000, rows, rows, {0: 1})
+
+
+def count(worker: Worker, table: str) -> int:
+    with worker.read.connect() as connection:
+        return int(connection.execute(text(f"SELECT count(*) FROM {table}")).scalar_one())  # noqa: S608  # our own names
+
+
+def until(condition: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + WAIT_SECONDS_MAX
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return condition()
+
+
+def test_nobody_sees_an_import_before_its_last_step(worker: Worker) -> None:
+    """A reward could be learned by half a campaign."""
+    key = begin(worker)
+    worker.administer(observations(key, range(1, 4)))
+    worker.administer(decisions(key, range(1, 4)))
+    for command in (Select("moved"), Reward("d1", 1 / 3)):
+        with pytest.raises(NotFoundError):
+            worker.one(command)
+    assert list(verify(worker.read)) == []
+    record = worker.administer(finish(key, 3))
+    assert (record.row.head, record.row.created_at, record.arms[0].plays) == (3, 5_000_000, 1)
+    assert worker.one(Reward("d1", 1 / 3)).duplicate
+    assert worker.one(Select("moved")).observations == 3
+    assert [(one.campaign_id, one.faults) for one in verify(worker.read)] == [("moved", [])]
+
+
+def test_a_deadline_that_passes_during_an_import_is_kept(worker: Worker) -> None:
+    """The default reward would never be learned: the sweep would take the decision for one of a deleted campaign."""
+    key = begin(worker)
+    worker.administer(decisions(key, range(1, 2), due_at=1))
+    time.sleep(2.5)  # more than two rounds of maintenance
+    assert worker.administer(FinishImport(key, "moved", 5_000_000, 0, 1, {})).row.head == 0
+    assert until(lambda: count(worker, "observations WHERE source = 'default'") == 1)
+
+
+def test_a_client_that_takes_a_staged_id_wins_and_the_import_says_so(worker: Worker) -> None:
+    """The campaign would appear with a hole in its log."""
+    worker.create("other")
+    key = begin(worker)
+    worker.administer(observations(key, range(1, 4)))
+    worker.administer(decisions(key, range(1, 4)))
+    assert worker.one(Select("other", "d2")).campaign_id == "other"
+    with pytest.raises(ConflictError, match="meanwhile"):
+        worker.administer(finish(key, 3))
+    worker.administer(GiveUpImport(key))
+    assert worker.one(Reward("d2", 0.25)).campaign_id == "other"
+    again = begin(worker)
+    with pytest.raises(ConflictError, match="another campaign") as refused:
+        worker.administer(observations(again, range(1, 4)))
+    assert refused.value.field == "line 5"
+    assert not [fault for one in verify(worker.read) for fault in one.faults]
+
+
+def test_of_two_imports_of_a_file_one_arrives(worker: Worker) -> None:
+    """A retry beside a first try that still runs would end with two halves."""
+    first, second = begin(worker), begin(worker)
+    worker.administer(observations(first, range(1, 4)))
+    worker.administer(observations(second, range(1, 3)))
+    worker.administer(observations(second, range(3, 4)))
+    worker.administer(decisions(second, range(1, 4)))
+    worker.administer(decisions(first, range(4, 5)))
+    with pytest.raises(ConflictError, match="meanwhile"):
+        worker.administer(finish(first, 3))
+    worker.administer(finish(second, 3))
+    with pytest.raises(ConflictError, match="already"):
+        worker.administer(finish(first, 3))
+    with pytest.raises(ConflictError, match="already"):
+        begin(worker)
+    assert [(one.campaign_id, one.observations, one.faults) for one in verify(worker.read)] == [("moved", 3, [])]
+
+
+def test_a_lost_import_is_given_up_and_its_rows_removed(make_worker: Callable[..., Worker]) -> None:
+    """Each crash would leave rows for good; and who comes back too late would publish a purged campaign."""
+    now = [time.time_ns() // 1_000]
+    worker = make_worker(clock=lambda: now[0])
+    key = begin(worker)
+    worker.administer(observations(key, range(1, 4)))
+    worker.administer(decisions(key, range(1, 4)))
+    late = (IMPORT_IDLE_SECONDS_MAX + 60) * 1_000_000
+    if worker.write.dialect.name == "sqlite":
+        now[0] += late
+    else:  # the database's own clock decides
+        with worker.write.begin() as connection:
+            connection.execute(text("UPDATE campaigns SET created_at = created_at - :late"), {"late": late})
+    assert until(lambda: count(worker, "campaigns") == 0)
+    assert count(worker, "observations") == count(worker, "decisions") == count(worker, "heads") == 0
+    with pytest.raises(ConflictError, match="given up"):
+        worker.administer(finish(key, 3))
+
+
+def test_an_import_in_steps_is_not_given_up(make_worker: Callable[..., Worker]) -> None:
+    """A large file would never arrive."""
+    worker = make_worker()
+    key = begin(worker)
+    worker.administer(observations(key, range(1, 4)))
+    time.sleep(2.5)
+    worker.administer(decisions(key, range(1, 4)))
+    assert worker.administer(finish(key, 3)).row.head == 3
+    worker.administer(GiveUpImport(key))  # who lost the answer gives up what is complete
+    assert worker.one(Select("moved")).observations == 3
+
+
+def test_an_id_whose_campaign_is_locked_elsewhere_is_not_taken(
+    make_worker: Callable[..., Worker], migrated_url: str
+) -> None:
+    """While an import finishes on one worker, another would take a row out of it."""
+    if migrated_url.startswith("sqlite"):
+        pytest.skip("one writer: nothing is locked elsewhere")
+    worker = make_worker()
+    worker.create("other")
+    key = begin(worker)
+    worker.administer(observations(key, range(1, 4)))
+    worker.administer(decisions(key, range(1, 4)))
+    step: Any = finish(key, 3)
+    with worker.write.connect() as connection, connection.begin():
+        connection.execute(text("SELECT 1 FROM heads WHERE key = :key FOR NO KEY UPDATE"), {"key": step.key})
+        with pytest.raises(CampaignBusyError):
+            worker.one(Select("other", "d2"))
+    worker.administer(step)
+    assert [one.faults for one in verify(worker.read)] == [[], []]
