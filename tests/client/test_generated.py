@@ -18,6 +18,14 @@ HERE = Path(__file__).resolve().parent / "generated"
 TYPESCRIPT_FILES = ("package.json", "package-lock.json", "tsconfig.json", "story.ts")
 PROGRAMS = Path(sys.executable).parent
 RUN_SECONDS_MAX = 300
+MYPY = """[mypy]
+strict = true
+python_version = 3.11
+
+[mypy-generated.client]
+ignore_errors = true
+"""
+"""One file of the generator's is the same for every service, and passes `*args: object` on to httpx."""
 IN_CI = os.environ.get("CI") == "true"
 
 
@@ -51,7 +59,8 @@ def test_python(url: str, tmp_path: Path) -> None:
     options = ["--path", "openapi.json", "--meta", "none", "--output-path", "generated", "--fail-on-warning"]
     run(["openapi-python-client", "generate", *options], tmp_path)  # which formats its work with ruff
     shutil.copy(HERE / "python_story.py", tmp_path)
-    run([sys.executable, "-m", "mypy", "--strict", "--python-version=3.11", "python_story.py"], tmp_path)
+    (tmp_path / "mypy.ini").write_text(MYPY, encoding="utf-8")
+    run([sys.executable, "-m", "mypy", "python_story.py"], tmp_path)
     told = json.loads(run([sys.executable, "python_story.py", url], tmp_path))
     assert told == {"level": 0.1, "arm": told["arm"], "reward": 1.25, "arms": 2, "title": "Not found"}
     assert told["arm"] in {"a", "b"}
