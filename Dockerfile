@@ -11,6 +11,7 @@ RUN tools/bin/python -m pip --python /opt/prudent/bin/python install --require-h
     && tools/bin/python -m pip install --require-hashes --requirement requirements-build.lock
 COPY pyproject.toml README.md ./
 COPY migrations migrations
+COPY prudent_client prudent_client
 COPY service service
 COPY simulator simulator
 RUN tools/bin/python -m pip wheel --no-deps --no-build-isolation --wheel-dir dist . \

@@ -1,24 +1,27 @@
 """The command line: serve, migrate, verify, keys, campaigns, export, import."""
 
-import logging
 import os
 import signal
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
+from importlib import import_module
 from typing import Annotated, Any
 
 import httpx
-import structlog
 import typer
 import uvicorn
 from rich.table import Table
 from sqlalchemy.exc import SQLAlchemyError
 from threadpoolctl import threadpool_limits
 
-from service import campaign_commands, key_commands, transfer_commands
+from service import campaign_commands, key_commands, logs, transfer_commands
 from service.console import DatabaseUrl, console, fail, settings_or_fail
 from service.serving import NotServableError, prepare
 from service.settings import API_KEY_VARIABLE, PREFIX, Settings
+from service.sharing import FOLDER_VARIABLE
 from service.store.engines import UnsupportedDatabaseError, create_read_engine, create_write_engine, parse_database_url
 from service.store.schema import UnknownRevisionError, migrate
 from service.verification import verify
@@ -42,32 +45,37 @@ def serve(
     """Serve the HTTP API. An empty SQLite file is migrated first."""
     given: dict[str, Any] = {"host": host, "port": port, "database_url": database_url, "workers": workers, "demo": demo}
     settings = replace(settings_or_fail(), **{name: value for name, value in given.items() if value is not None})
+    if settings.tracing:
+        _check_tracing()
     try:
         lock = prepare(settings)
     except (NotServableError, UnknownRevisionError, UnsupportedDatabaseError) as error:
         fail(str(error))
     _export(settings)
-    _configure_logs()
+    logs.configure(settings.log_level)
     if settings.demo:
         _announce(settings)
     for kind in (signal.SIGTERM, signal.SIGINT):
         # uvicorn stops gracefully and then raises the signal again: a stop that was asked for is no failure
         signal.signal(kind, lambda *_: sys.exit(0))
-    uvicorn.run(
-        "service.main:create_app_from_environment",
-        factory=True,
-        host=settings.host,
-        port=settings.port,
-        workers=settings.workers,
-        loop="uvloop",
-        http="service.connections:BoundedProtocol",
-        ws="none",
-        timeout_keep_alive=settings.limits.idle_seconds_max,
-        access_log=False,
-        server_header=False,
-        log_level="warning" if settings.demo else "info",
-        timeout_graceful_shutdown=GRACE_SECONDS,
-    )
+    level = "warning" if settings.demo and settings.log_level == "info" else settings.log_level
+    with _metrics_folder(settings.workers):
+        uvicorn.run(
+            "service.main:create_app_from_environment",
+            factory=True,
+            host=settings.host,
+            port=settings.port,
+            workers=settings.workers,
+            loop="uvloop",
+            http="service.connections:BoundedProtocol",
+            ws="none",
+            timeout_keep_alive=settings.limits.idle_seconds_max,
+            access_log=False,
+            server_header=False,
+            log_config=logs.uvicorn_configuration(level),
+            log_level=level,
+            timeout_graceful_shutdown=GRACE_SECONDS,
+        )
     if lock is not None:
         lock.close()
 
@@ -141,18 +149,22 @@ def _export(settings: Settings) -> None:
     os.environ[PREFIX + "DEMO"] = "1" if settings.demo else ""
 
 
-def _configure_logs() -> None:
-    renderer = structlog.dev.ConsoleRenderer() if sys.stderr.isatty() else structlog.processors.JSONRenderer()
-    structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            renderer,
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
-        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
-    )
+def _check_tracing() -> None:
+    try:
+        import_module("service.tracing")
+    except ModuleNotFoundError as error:
+        fail(f"PRUDENT_TRACING is on, and {error.name} is not installed: pip install 'prudent[telemetry]'")
+
+
+@contextmanager
+def _metrics_folder(workers: int) -> Iterator[None]:
+    """Give several workers a folder to add up their counters in, and remove it when all of them have ended."""
+    if workers == 1:
+        yield
+        return
+    with tempfile.TemporaryDirectory(prefix="prudent-metrics-") as folder:
+        os.environ[FOLDER_VARIABLE] = folder
+        yield
 
 
 def _announce(settings: Settings) -> None:

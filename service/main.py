@@ -2,13 +2,16 @@
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from importlib.metadata import version
+from os import environ
+from pathlib import Path
 
 from fastapi import FastAPI
 from threadpoolctl import threadpool_limits
 
+from service import logs
 from service.api import access, campaigns, decisions, documentation, operations, problems, reports, transfer
 from service.api.bodies import Bodies
 from service.api.hot import HotRoutes, hot_routes
@@ -20,14 +23,18 @@ from service.ledger.ledger import Ledger
 from service.metrics import Metrics
 from service.serving import is_loopback
 from service.settings import Limits, Settings, read_settings
+from service.sharing import FOLDER_VARIABLE
 from service.store.engines import create_read_engine, create_write_engine, parse_database_url
 
 
-def create_app(settings: Settings) -> FastAPI:
-    """The service. Nothing is opened or started before its lifespan begins."""
+def create_app(settings: Settings, metrics_folder: Path | None = None) -> FastAPI:
+    """The service. Nothing is opened or started before its lifespan begins.
+
+    metrics_folder: where the workers of one `prudent serve` add up their counters.
+    """
     url = parse_database_url(settings.database_url)
     write, read_engine = create_write_engine(url), create_read_engine(url)
-    metrics = Metrics()
+    metrics = Metrics(metrics_folder)
     clock = steady_clock()
     ledger = Ledger(write, read_engine, limits=settings.limits, metrics=metrics, clock=clock)
     read = Reader(read_engine)
@@ -55,6 +62,7 @@ def create_app(settings: Settings) -> FastAPI:
                 read.close()
                 write.dispose()
                 read_engine.dispose()
+                stop_tracing()
 
     app = FastAPI(
         title="Prudent",
@@ -70,7 +78,8 @@ def create_app(settings: Settings) -> FastAPI:
     app.add_middleware(HotRoutes, application=app, routes=hot_routes(deciding))
     if settings.auth:
         app.add_middleware(access.RequireKey, ring=ring)
-    app.add_middleware(operations.CountRequests, metrics=metrics)
+    app.add_middleware(operations.CountRequests, metrics=metrics, log_all=settings.log_level == "debug")
+    stop_tracing = trace_requests(app) if settings.tracing else lambda: None
     problems.install(app)
     app.include_router(deciding)
     app.include_router(campaigns.campaign_routes(ledger, read, bodies))
@@ -83,6 +92,18 @@ def create_app(settings: Settings) -> FastAPI:
     return app
 
 
+def trace_requests(app: FastAPI) -> Callable[[], None]:
+    """Trace all that the application answers; what to call when it stops. Needs the extra `telemetry`."""
+    from service import tracing
+
+    provider = tracing.create_tracer_provider()
+    app.add_middleware(tracing.TraceRequests, provider=provider)
+    return provider.shutdown
+
+
 def create_app_from_environment() -> FastAPI:
     """For uvicorn's worker processes, which get their settings from the environment."""
-    return create_app(read_settings())
+    settings = read_settings()
+    logs.configure(settings.log_level)
+    folder = environ.get(FOLDER_VARIABLE) if settings.workers > 1 else None
+    return create_app(settings, None if folder is None else Path(folder))

@@ -9,6 +9,7 @@ PREFIX = "PRUDENT_"
 API_KEY_VARIABLE = PREFIX + "API_KEY"
 """No setting of the service: where its clients look for their key."""
 PORT_MAX = 65_535
+LOG_LEVELS = ("debug", "info", "warning", "error")
 KEY_LENGTH_MIN = 32
 """Of a key that the operator makes up."""
 
@@ -72,6 +73,10 @@ class Settings:
     """A key with the role admin besides the stored ones."""
     keys_refresh_seconds: int = 2
     """A key that is made or revoked is known to every worker after so long."""
+    log_level: str = "info"
+    """Of LOG_LEVELS; at debug every request is logged."""
+    tracing: bool = False
+    """Send a span of each request to an OpenTelemetry collector. Needs the extra `telemetry`."""
     limits: Limits = field(default_factory=Limits)
 
 
@@ -92,9 +97,11 @@ def read_settings(environment: Mapping[str, str] = environ) -> Settings:
             values[name] = _integer(environment, name, 0 if name == "port" else 1)
     if not 0 <= int(values.get("port", 0)) <= PORT_MAX:
         raise InvalidSettingError(f"{_variable('port')} must be at most {PORT_MAX}")
-    for name in ("demo", "auth"):
+    for name in ("demo", "auth", "tracing"):
         if _is_set(environment, name):
             values[name] = _boolean(environment, name)
+    if _is_set(environment, "log_level"):
+        values["log_level"] = _choice(environment, "log_level", LOG_LEVELS)
     if _is_set(environment, "admin_key"):
         values["admin_key"] = _key(environment, "admin_key")
     return Settings(**values, limits=limits)  # type: ignore[arg-type]  # each has its field's type by now
@@ -126,6 +133,13 @@ def _key(environment: Mapping[str, str], name: str) -> str:
         raise InvalidSettingError(
             f"{_variable(name)} must have at least {KEY_LENGTH_MIN} characters: printable ASCII, no spaces"
         )
+    return text
+
+
+def _choice(environment: Mapping[str, str], name: str, allowed: tuple[str, ...]) -> str:
+    text = environment[_variable(name)].lower()
+    if text not in allowed:
+        raise InvalidSettingError(f"{_variable(name)} must be one of {', '.join(allowed)}, not {text!r}")
     return text
 
 

@@ -12,7 +12,7 @@ from typing import Annotated, NoReturn
 import typer
 from rich.console import Console
 
-from simulator.client import ClientError
+from prudent_client import ClientError
 from simulator.environments import Theta, environment_of
 from simulator.logs.command import replay_command, risk_command
 from simulator.logs.reading import LogError

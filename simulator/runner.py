@@ -13,7 +13,8 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from simulator.client import Client, ClientError, JsonObject, ServerUnreachable
+from prudent_client import ClientError, UnreachableError
+from simulator.client import Client, JsonObject
 from simulator.environments import Environment, FloatArray, IntArray, Rounds, Sampler
 from simulator.settings import (
     AlgorithmName,
@@ -312,7 +313,7 @@ def _created(client: Client, plan: Plan[NameT], *, keep: bool) -> Iterator[list[
                 created.append(campaign_id)
                 client.create_campaign(plan.campaign_request(algorithm, position))
         yield created
-    except ServerUnreachable:
+    except UnreachableError:
         raise  # there is nobody to ask for a deletion
     except BaseException:
         with suppress(RunError):  # the first failure is the one to tell

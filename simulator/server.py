@@ -15,7 +15,8 @@ from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 
-from simulator.client import Client, ClientError
+from prudent_client import ClientError
+from simulator.client import Client
 from simulator.postgres import own_postgres
 from simulator.processes import ServerStartError, clean_environment, log_tail, stop
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import settings
 
 from tests.promises import FIGURE, PROMISES, Promise, table
+from tests.scripted import Script, scripted_server
 from tests.servers import Postgres, Server, migrate
 
 # A slow machine is not a defect, so examples have no deadline; a failure prints how to run it again.
@@ -103,6 +104,13 @@ def make_server(tmp_path: Path) -> Iterator[MakeServer]:
     for server in made:
         server.kill()
         print(f"--- {server.url} on {server.database_url.partition(':')[0]}\n{server.log()}")  # noqa: T201
+
+
+@pytest.fixture
+def scripted() -> Iterator[Script]:
+    """A loopback server that says what it is told to."""
+    with scripted_server() as script:
+        yield script
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from rich.table import Table
 from tests.servers import ROOT, clean_environment
 
 TEST_SECONDS_MAX = 300
-FOLDERS = ("service", "simulator", "migrations", "tests", "docs")
+FOLDERS = ("service", "simulator", "prudent_client", "migrations", "tests", "docs")
 FILES = ("pyproject.toml", "README.md", "CHANGELOG.md")
 GREEN, RED = 0, 1
 
@@ -246,6 +246,29 @@ MUTATIONS = (
         "service/core/samples.py",
         (("loss.d1(values, predictions), loss.d2(values, predictions)", "predictions - values, np.ones(count)"),),
         "tests/core/test_samples.py::test_coverage",
+    ),
+    Mutation(
+        "counters of workers by process id",
+        "service/sharing.py",
+        (("process_identifier=lambda: self.number", "process_identifier=os.getpid"),),
+        "tests/test_metrics.py::test_two_workers_are_counted_as_one",
+    ),
+    Mutation(
+        "a request counted after its answer",
+        "service/api/operations.py",
+        (
+            (
+                "                count()\n            await send(message)",
+                "                pass\n            await send(message)",
+            ),
+        ),
+        "tests/test_metrics.py::test_an_answer_is_counted_before_it_is_complete",
+    ),
+    Mutation(
+        "parameters of statements in the log",
+        "service/store/engines.py",
+        (("        hide_parameters=True,\n        poolclass", "        poolclass"),),
+        "tests/test_logs.py::test_nothing_that_a_request_carried_is_logged",
     ),
 )
 

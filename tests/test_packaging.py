@@ -75,7 +75,8 @@ def test_the_wheel_holds_every_file_of_the_packages(wheel: Path) -> None:
     """A template, a published result or a migration that is missing would fail at the user's, not here."""
     with zipfile.ZipFile(wheel) as archive:
         shipped = {name for name in archive.namelist() if ".dist-info/" not in name}
-    assert shipped == source_files("service", "simulator", "migrations")
+    assert shipped == source_files("service", "simulator", "prudent_client", "migrations")
+    assert "prudent_client/py.typed" in shipped  # without it type checkers ignore the client's types
     assert any(re.fullmatch(r"migrations/versions/(?!__init__)[^/]+\.py", name) for name in shipped)
     assert "migrations/env.py" in shipped
 

@@ -20,6 +20,7 @@ from service.ledger.errors import (
     NotFoundError,
     UnavailableError,
 )
+from service.logs import request_id
 from service.transfer.checks import DamagedFileError
 
 logger = structlog.get_logger(__name__)
@@ -81,8 +82,9 @@ def problem(status: int, detail: str, errors: Sequence[dict[str, str]] = ()) -> 
 
 
 def respond(body: dict[str, Any], headers: dict[str, str] | None = None) -> Response:
-    """A problem as a response."""
-    return Response(orjson.dumps(body), body["status"], headers, "application/problem+json")
+    """A problem as a response. It names its request, so that a user's report leads to the lines of the log."""
+    named = body | {"request_id": request_id.get()}
+    return Response(orjson.dumps(named), body["status"], headers, "application/problem+json")
 
 
 def describe_error(error: Exception) -> dict[str, Any]:

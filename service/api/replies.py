@@ -232,6 +232,7 @@ class Problem(BaseModel):
     status: int
     detail: str
     errors: list[FieldError] = []
+    request_id: str | None = Field(default=None, description="Also in the header X-Request-ID, and in the logs.")
 
 
 def render_decision(decision: Decision) -> dict[str, Any]:

@@ -25,6 +25,17 @@ Reason = Literal["external", "only-arm", "greedy", "warmup", "index"]
 TIE_TOLERANCE = 1e-9
 
 
+class SolverCounts(NamedTuple):
+    """Fits; those of them that did not meet the certificate; those in which the parameter bound was binding."""
+
+    fits: int
+    uncertified: int
+    bound_active: int
+
+
+_NO_FITS = SolverCounts(0, 0, 0)
+
+
 @dataclass(frozen=True, slots=True)
 class FeatureMap:
     """Features as the application sends them -> features as the model sees them.
@@ -207,9 +218,12 @@ class Policy:
         self._everything_is_stale = True
 
     @property
-    def uncertified_fits(self) -> int:
-        """Fits of the exact minimiser that did not meet the certificate, since the state was made."""
-        return self.estimator.uncertified if isinstance(self.estimator, ExactMinimizer) else 0
+    def solver_counts(self) -> SolverCounts:
+        """What the exact minimiser did since the state was made; zeros for the others."""
+        estimator = self.estimator
+        if not isinstance(estimator, ExactMinimizer):
+            return _NO_FITS
+        return SolverCounts(estimator.fits, estimator.uncertified, estimator.bound_active)
 
     @property
     def nbytes(self) -> int:

@@ -40,6 +40,8 @@ MAINTENANCE_SECONDS = 1.0
 STALL_SECONDS = 5.0
 """A batch that takes longer makes the worker unready."""
 
+_COUNTED = (CampaignBusyError, DatabaseUnavailableError, UnknownOutcomeError)
+
 
 class Ledger:
     """Start it, submit commands from the event loop, stop it. Everything it holds can be rebuilt from the log."""
@@ -47,6 +49,9 @@ class Ledger:
     def __init__(self, write: Engine, read: Engine, *, limits: Limits, metrics: Metrics, clock: Clock) -> None:
         self._write, self._read = write, read
         self._clock, self._limits, self._metrics = clock, limits, metrics
+        self._committed = metrics.commits.labels("committed")
+        for reason in ("overloaded", "late", *(kind.__name__ for kind in _COUNTED)):
+            metrics.unavailable.labels(reason)  # to Prometheus, a counter that appears has not risen
         self._new_id = DecisionIds(clock)
         self._queue = CommandQueue(limits.queue_items_max, limits.queue_bytes_max)
         self._states = States(limits.states_bytes_max)
@@ -211,10 +216,16 @@ class Ledger:
     def _count_recorded(self, batch: Batch) -> None:
         self._metrics.decisions.inc(len(batch.writes.decisions))
         self._metrics.observations.inc(len(batch.writes.observations))
+        self._metrics.rewards.inc(len(batch.writes.rewarded))
         for state in batch.touched.values():
-            uncertified = state.policy.uncertified_fits
-            self._metrics.uncertified_fits.inc(max(0, uncertified - state.uncertified_counted))
-            state.uncertified_counted = uncertified
+            counts = state.policy.solver_counts
+            if counts == state.solver_counted:
+                continue
+            gained = [max(0, now - before) for now, before in zip(counts, state.solver_counted, strict=True)]
+            self._metrics.fits.inc(gained[0])
+            self._metrics.uncertified_fits.inc(gained[1])
+            self._metrics.bound_active_fits.inc(gained[2])
+            state.solver_counted = counts
 
     # Batches, and what their failures lead to
 
@@ -258,8 +269,10 @@ class Ledger:
                 for key in batch.touched:
                     self._states.drop(key)
                 self._refused = "the outcome of a commit is unknown"
+                self._metrics.commits.labels("unknown").inc()
                 logger.exception("the outcome of a commit is unknown", commands=len(commands))
                 raise UnknownOutcomeError("the outcome is unknown: send the same request again") from error
+        self._committed.inc()
         self._maintenance.after_commit(batch.touched.values())
         self._count_recorded(batch)
         if batch.writes.decisions or batch.writes.observations:
@@ -288,7 +301,7 @@ class Ledger:
             try:
                 with self._write.begin() as connection:
                     now = campaigns.read_clock(connection) or self._clock()
-                    return administer(connection, command, now)
+                    administered = administer(connection, command, now)
             except CommandError as error:
                 return Failed(error)
             except Exception as error:  # sorted below
@@ -298,6 +311,9 @@ class Ledger:
                     return Failed(error)
                 if failure is Failure.UNAVAILABLE:
                     return Failed(self._refuse(error))
+            else:
+                self._committed.inc()
+                return administered
             self._metrics.reruns.inc()
         return Failed(CampaignBusyError("too many others change this at the same time: try again"))
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.campaigns import CampaignConfiguration, build_policy, index_settings
-from service.core.policy import Policy
+from service.core.policy import Policy, SolverCounts
 from service.store.campaigns import ArmRow, CampaignRow, Standing
 from service.store.log import FoldRow
 
@@ -44,7 +44,7 @@ class CampaignState:
         self.policy: Policy = build_policy(self.creation, self.configuration, arms=len(arms))
         self.sequence = 0
         self.snapshot_sequence = 0
-        self.uncertified_counted = 0
+        self.solver_counted = SolverCounts(0, 0, 0)
         self._is_warm = False
         self.revision = row.revision
         self.standing = Standing(row.key, row.campaign_id, row.status, row.revision, row.learn_limit, row.head, None)

@@ -50,6 +50,11 @@ _DUE = (
     .order_by(decisions.c.due_at)
     .limit(bindparam("limit_"))
 )
+PENDING_MAX = 100_000
+"""Past it, pending decisions are not counted on: whoever asks wants an answer soon."""
+_PENDING = select(func.count()).select_from(
+    select(decisions.c.decision_id).where(decisions.c.due_at.is_not(None)).limit(PENDING_MAX).subquery()
+)
 
 
 def find_decisions(connection: Connection, ids: Collection[str]) -> dict[str, DecisionRow]:
@@ -72,6 +77,11 @@ def clear_due(connection: Connection, ids: Iterable[str]) -> None:
 def find_due(connection: Connection, now: int, limit: int) -> list[str]:
     """Ids of decisions whose deadline has passed, earliest first; none of campaigns that are deleted or imported."""
     return list(connection.execute(_DUE, {"now": now, "limit_": limit}).scalars())
+
+
+def count_pending(connection: Connection) -> int:
+    """How many decisions of campaigns with a timeout wait for a reward, up to PENDING_MAX."""
+    return int(connection.execute(_PENDING).scalar_one())
 
 
 def delete_decisions(connection: Connection, ids: Iterable[str]) -> None:

@@ -61,6 +61,7 @@ def create_read_engine(url: URL) -> Engine:
 def _create_sqlite(url: URL, *, pool_size: int) -> Engine:
     engine = create_engine(
         url,
+        hide_parameters=True,
         poolclass=QueuePool,
         pool_size=pool_size,
         max_overflow=0,
@@ -89,6 +90,7 @@ def _create_postgres(url: URL, *, pool_size: int, **options: object) -> Engine:
     }
     engine = create_engine(
         url,
+        hide_parameters=True,  # errors are logged; features and rewards must not be
         pool_size=pool_size,
         max_overflow=0,
         pool_timeout=STATEMENT_TIMEOUT_MS / 1000,

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from prudent_client import Observation
 from simulator.logs.reading import Log, LogError, Row
 from simulator.own.loading import parse_mapping, read_file
 from simulator.settings import AlgorithmName
@@ -123,11 +124,12 @@ def select_part(row: Row) -> dict[str, Any]:
     return {}
 
 
-def observation(row: Row) -> dict[str, Any]:
+def observation(row: Row) -> Observation:
     """Write a row as an observation of a warm start; its line is its id, so that sending it again does no harm."""
-    part: dict[str, Any] = {"observation_id": f"line-{row.line}", "arm_id": row.arm, "reward": row.reward}
-    if row.context is not None:
-        part["context"] = row.context
-    if row.features is not None:
-        part["features"] = row.features[row.arm]
-    return part
+    return Observation(
+        observation_id=f"line-{row.line}",
+        arm_id=row.arm,
+        reward=row.reward,
+        context=row.context,
+        features=None if row.features is None else row.features[row.arm],
+    )

@@ -10,7 +10,8 @@ import orjson
 import typer
 from rich.console import Console
 
-from simulator.client import Client, ClientError, ServerUnreachable
+from prudent_client import ClientError, UnreachableError
+from simulator.client import Client
 from simulator.logs.arm_risks import WEIGHTS, arm_risks, in_words
 from simulator.logs.campaign import CampaignOptions, campaign_of
 from simulator.logs.estimates import Session
@@ -146,7 +147,7 @@ def _campaign(client: Client, body: dict[str, Any], *, keep: bool) -> Iterator[d
     created = client.create_campaign(body)
     try:
         yield created
-    except ServerUnreachable:
+    except UnreachableError:
         raise  # there is nobody to ask for a deletion
     except BaseException:
         with suppress(ClientError):  # the first failure is the one to tell

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from simulator.client import SelectReply
+from prudent_client import Decision
 from simulator.logs.campaign import observation, select_part
 from simulator.logs.estimates import Session
 from simulator.logs.reading import LogError, Row
@@ -18,7 +18,7 @@ class Frozen:
 
     fitted: Sequence[Row]
     held_out: Sequence[Row]
-    replies: list[SelectReply]
+    replies: list[Decision]
 
     @property
     def agreement(self) -> float:
@@ -40,7 +40,7 @@ def freeze(session: Session, fit_share: float, *, explain: bool = False) -> Froz
         batch = rows[start : min(start + _BATCH, cut)]
         session.client.observe(session.campaign_id, [observation(row) for row in batch])
         session.on_step(len(batch))
-    replies: list[SelectReply] = []
+    replies: list[Decision] = []
     for start in range(cut, len(rows), _BATCH):
         batch = rows[start : start + _BATCH]
         replies += session.client.select_parsed(

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simulator.client import SelectReply
+from prudent_client import Decision
 from simulator.logs.campaign import observation, select_part
 from simulator.logs.estimates import Resampled, Session, Value, rewards_of, shares
 from simulator.logs.reading import LogError, Row
@@ -111,13 +111,13 @@ class _Replay:
         for number, (row, reply) in enumerate(zip(block, session.client.select_parsed(requests), strict=True)):
             _check_reply(reply)
             if reply.arm_id == row.arm:
-                session.client.reward({"decision_id": reply.decision_id, "reward": row.reward})
+                session.client.reward(reply.decision_id, row.reward)
                 self._learn(row)
                 return number + 1
         return len(block)
 
 
-def _check_reply(reply: SelectReply) -> None:
+def _check_reply(reply: Decision) -> None:
     if reply.reason == "warmup":
         raise RunError("the service is still in its warm-up, which the replay has finished: is someone else using it?")
 

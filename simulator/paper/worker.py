@@ -15,7 +15,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Literal, NoReturn
 
-from simulator.client import Client, ClientError
+from prudent_client import ClientError
+from simulator.client import Client
 from simulator.paper.cells import Archive, Cell, CellResult, Costs, PaperError
 from simulator.processes import ServerStartError
 from simulator.runner import RunError, RunResult, run

@@ -16,7 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from simulator.__main__ import app, main
-from tests.simulator.conftest import Script
+from tests.scripted import Script
 
 WAIT_SECONDS_MAX = 30.0
 

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from simulator.client import Client, ServerRejected, ServerUnreachable
+from prudent_client import RejectedError, UnreachableError
+from simulator.client import Client
 from simulator.environments import Sampler, Theta, environment_of
 from simulator.runner import RunError, RunPlan, RunResult, run
 from simulator.settings import AlgorithmName, Layout, algorithm_request, paper_settings
@@ -96,7 +97,7 @@ def test_campaigns_are_deleted_unless_kept(prudent: Client) -> None:
             assert prudent.get_campaign(campaign_id)["campaign_id"] == campaign_id
             prudent.delete_campaign(campaign_id)
         for campaign_id in gone.campaign_ids(name):
-            with pytest.raises(ServerRejected, match="404"):
+            with pytest.raises(RejectedError, match="404"):
                 prudent.get_campaign(campaign_id)
 
 
@@ -141,9 +142,9 @@ def test_a_failed_item_stops_the_run(prudent: Client) -> None:
         if done == 3:
             prudent.delete_campaign(victim)
 
-    with pytest.raises(ServerRejected, match=rf"404 for decision 000003\.{victim}"):
+    with pytest.raises(RejectedError, match=rf"404 for decision 000003\.{victim}"):
         play(prudent, plan, on_round=remove)
-    with pytest.raises(ServerRejected, match="404"):
+    with pytest.raises(RejectedError, match="404"):
         prudent.get_campaign(plan.campaign_ids(AlgorithmName.LINUCB)[0])
 
 
@@ -151,14 +152,14 @@ def test_a_refused_campaign_stops_the_run_before_it_starts(prudent: Client) -> N
     """The service's reason reaches the user."""
     plan = plan_of("refused")
     plan = replace(plan, settings=replace(plan.settings, delta=2.0))
-    with pytest.raises(ServerRejected, match=r"422.*delta"):
+    with pytest.raises(RejectedError, match=r"422.*delta"):
         play(prudent, plan)
 
 
 def test_a_server_killed_in_the_middle_ends_the_run(make_server: Callable[..., Any], sqlite_database: str) -> None:
     """No hanging, and no second failure from cleaning up on a service that is gone."""
     server = make_server(sqlite_database)
-    with Client(server.url, attempts=2, sleep=lambda _: None) as client, pytest.raises(ServerUnreachable):
+    with Client(server.url, attempts=2, sleep=lambda _: None) as client, pytest.raises(UnreachableError):
         play(client, plan_of("killed"), on_round=lambda done: server.kill() if done == 2 else None)
 
 

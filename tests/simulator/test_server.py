@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from simulator.client import Client, ServerUnreachable
+from prudent_client import UnreachableError
+from simulator.client import Client
 from simulator.environments import environment_of
 from simulator.postgres import own_postgres
 from simulator.processes import clean_environment, log_tail
@@ -22,7 +23,7 @@ def gone(url: str) -> bool:
     with Client(url, attempts=1) as client:
         try:
             client.health()
-        except ServerUnreachable:
+        except UnreachableError:
             return True
     return False
 

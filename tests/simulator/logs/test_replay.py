@@ -58,9 +58,10 @@ def test_a_replay_plays_what_a_live_campaign_plays(prudent: Client, tmp_path: Pa
     prudent.create_campaign(live)
     plays = dict.fromkeys(log.arms, 0)
     for number in range(found.matched):
-        decision = prudent.select({"campaign_id": "test-replay.live", "decision_id": f"test-replay.live.{number}"})
+        asked = {"campaign_id": "test-replay.live", "decision_id": f"test-replay.live.{number}"}
+        (decision,) = prudent.select_parsed([asked])
         plays[decision.arm_id] += 1
-        prudent.reward({"decision_id": decision.decision_id, "reward": worth[decision.arm_id]})
+        prudent.reward(decision.decision_id, worth[decision.arm_id])
     assert found.plays == plays
     earned = np.repeat([worth[arm] for arm in plays], list(plays.values()))
     assert found.policy.mean == pytest.approx(earned.mean())

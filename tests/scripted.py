@@ -2,10 +2,9 @@
 
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-
-import pytest
 
 # An answer is (status, headers, body); None drops the connection without one.
 Answer = tuple[int, dict[str, str], bytes] | None
@@ -33,8 +32,9 @@ class Script:
         return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 
 
-@pytest.fixture
-def scripted() -> Iterator[Script]:
+@contextmanager
+def scripted_server() -> Iterator[Script]:
+    """Serve what the script says, on a loopback port."""
     script = Script()
 
     class Handler(BaseHTTPRequestHandler):
@@ -56,7 +56,7 @@ def scripted() -> Iterator[Script]:
             self.end_headers()
             self.wfile.write(content)
 
-        do_GET = do_POST = do_DELETE = _serve  # noqa: N815 - the names http.server looks for
+        do_GET = do_POST = do_PATCH = do_DELETE = _serve  # noqa: N815 - the names http.server looks for
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - its name upstream
             pass
@@ -66,7 +66,9 @@ def scripted() -> Iterator[Script]:
     script.url = f"http://127.0.0.1:{server.server_address[1]}"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
-    yield script
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    try:
+        yield script
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -1,0 +1,62 @@
+"""A typed client of Prudent: `Client`, and `AsyncClient` for asyncio, with retries that are safe. See docs/clients.md.
+
+It needs httpx, orjson and pydantic, and nothing of the service.
+"""
+
+from prudent_client.asynchronous import AsyncClient
+from prudent_client.errors import (
+    AuthenticationError,
+    ClientError,
+    ConflictError,
+    InvalidRequestError,
+    NotFoundError,
+    PermissionDeniedError,
+    RejectedError,
+    UnavailableError,
+    UnexpectedReplyError,
+    UnreachableError,
+)
+from prudent_client.identifiers import new_id
+from prudent_client.models import (
+    Arm,
+    ArmModel,
+    Campaign,
+    Decision,
+    Health,
+    Model,
+    ObservationsReceipt,
+    Receipt,
+    ScoredArm,
+)
+from prudent_client.requests import Observation, Reward, Select
+from prudent_client.retries import Retries
+from prudent_client.synchronous import Client
+
+__all__ = [
+    "Arm",
+    "ArmModel",
+    "AsyncClient",
+    "AuthenticationError",
+    "Campaign",
+    "Client",
+    "ClientError",
+    "ConflictError",
+    "Decision",
+    "Health",
+    "InvalidRequestError",
+    "Model",
+    "NotFoundError",
+    "Observation",
+    "ObservationsReceipt",
+    "PermissionDeniedError",
+    "Receipt",
+    "RejectedError",
+    "Retries",
+    "Reward",
+    "ScoredArm",
+    "Select",
+    "UnavailableError",
+    "UnexpectedReplyError",
+    "UnreachableError",
+    "new_id",
+]

@@ -1,0 +1,184 @@
+"""The client for asyncio: the same calls as `Client`, awaited."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Literal, Self, TypeVar
+
+import httpx
+
+from prudent_client.calls import Call, Calls, Pause
+from prudent_client.connection import options
+from prudent_client.errors import RejectedError
+from prudent_client.identifiers import new_id
+from prudent_client.models import Arm, Campaign, Decision, Health, Model, ObservationsReceipt, Receipt
+from prudent_client.requests import Features, JsonObject, Observation, Reward, Select, numbers
+from prudent_client.retries import Retries
+
+T = TypeVar("T")
+
+
+class AsyncClient:
+    """Talks to one service over kept-alive connections. Close it, or use it with `async with`.
+
+    base_url: such as http://127.0.0.1:8000; api_key: sent as X-API-Key; timeout_seconds: for each attempt (5 at most
+    to connect); retries: how often and when a call is tried again; headers: sent with every call; transport: another
+    of httpx's transports; sleep: how to wait between attempts. Raises ValueError for what is no address or no key.
+
+    Every call raises the errors of `prudent_client.errors`. Repeating one does no harm: decisions and observations
+    have ids from the start, creations and rewards repeat, and a deletion of what is gone is done. Tasks may share
+    one client, in one event loop.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        *,
+        api_key: str | None = None,
+        timeout_seconds: float = 20.0,
+        retries: Retries | None = None,
+        headers: Mapping[str, str] | None = None,
+        transport: httpx.AsyncBaseTransport | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._http = httpx.AsyncClient(**options(base_url, api_key, timeout_seconds, headers), transport=transport)
+        self._calls = Calls(base_url, retries or Retries())
+        self._sleep = sleep
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    async def health(self) -> Health:
+        """Ask, once, whether the service is ready for work. Raises UnavailableError when it is not."""
+        return await self._run(self._calls.health())
+
+    async def create_campaign(self, campaign: Mapping[str, Any]) -> Campaign:
+        """Create a campaign, given as the body of `POST /campaigns`. The same again returns the campaign."""
+        return await self._run(self._calls.create_campaign(campaign))
+
+    async def get_campaign(self, campaign_id: str) -> Campaign:
+        """Read a campaign as the service resolved it."""
+        return await self._run(self._calls.get_campaign(campaign_id))
+
+    async def campaigns(self) -> AsyncIterator[Campaign]:
+        """All campaigns in the order of their ids, read page by page."""
+        cursor: str | None = None
+        while True:
+            page = await self._run(self._calls.page(cursor))
+            for campaign in page.items:
+                yield campaign
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+
+    async def change_campaign(
+        self,
+        campaign_id: str,
+        *,
+        description: str | None = None,
+        status: Literal["active", "paused", "archived"] | None = None,
+        algorithm: Mapping[str, Any] | None = None,
+    ) -> Campaign:
+        """Change what may change of a campaign; what is not given stays."""
+        changes = {"description": description, "status": status, "algorithm": algorithm}
+        return await self._run(self._calls.change_campaign(campaign_id, changes))
+
+    async def delete_campaign(self, campaign_id: str) -> None:
+        """Delete a campaign with its log; one that is gone already is no error. This cannot be undone."""
+        await self._run(self._calls.delete_campaign(campaign_id))
+
+    async def add_arm(self, campaign_id: str, arm_id: str, features: Features | None = None) -> Arm:
+        """Add an arm at run time. The same again returns the arm."""
+        arm = {"arm_id": arm_id} if features is None else {"arm_id": arm_id, "features": numbers(features)}
+        return await self._run(self._calls.add_arm(campaign_id, arm))
+
+    async def change_arm(self, campaign_id: str, arm_id: str, status: Literal["active", "paused", "retired"]) -> Arm:
+        """Pause, retire or reactivate an arm."""
+        return await self._run(self._calls.change_arm(campaign_id, arm_id, status))
+
+    async def select(
+        self,
+        campaign_id: str,
+        *,
+        arms: Mapping[str, Features | None] | None = None,
+        context: Features | None = None,
+        eligible: Iterable[str] | None = None,
+        exclude: Iterable[str] = (),
+        explore: bool = True,
+        explain: bool = False,
+        chosen_arm_id: str | None = None,
+        decision_id: str | None = None,
+    ) -> Decision:
+        """Make a decision; the arguments are those of `Select`. Keep its decision_id for the reward."""
+        request = Select(
+            campaign_id=campaign_id,
+            arms=arms,
+            context=context,
+            eligible=eligible,
+            exclude=exclude,
+            explore=explore,
+            explain=explain,
+            chosen_arm_id=chosen_arm_id,
+            decision_id=decision_id or new_id(),
+        )
+        return await self._run(self._calls.select(request))
+
+    async def reward(self, decision_id: str, reward: float, *, arm_id: str | None = None) -> Receipt:
+        """Report what came of a decision; larger is better. arm_id: another arm that was used in the end."""
+        return await self._run(self._calls.reward(Reward(decision_id, reward, arm_id)))
+
+    async def select_batch(self, requests: Sequence[Select]) -> list[Decision | RejectedError]:
+        """Make many decisions. In the place of one that failed stands its error, which is not raised."""
+        return await self._run(self._calls.select_batch(requests))
+
+    async def reward_batch(self, requests: Sequence[Reward]) -> list[Receipt | RejectedError]:
+        """Report many rewards. In the place of one that failed stands its error, which is not raised."""
+        return await self._run(self._calls.reward_batch(requests))
+
+    async def observe(self, campaign_id: str, observations: Sequence[Observation]) -> ObservationsReceipt:
+        """Teach a campaign observations made elsewhere, in order; at most 1,000 at a time are accepted or none."""
+        return await self._run(self._calls.observe(campaign_id, observations))
+
+    async def model(self, campaign_id: str) -> Model:
+        """Read what a campaign has learned."""
+        return await self._run(self._calls.model(campaign_id))
+
+    async def request(self, method: str, path: str, body: Any = None) -> JsonObject:
+        """Call what has no method here, with the same retries: plain JSON in, a JSON object out."""
+        return await self._run(self._calls.json(method, path, body))
+
+    async def request_batch(
+        self, path: Literal["/select/batch", "/reward/batch"], items: Sequence[JsonObject]
+    ) -> list[JsonObject]:
+        """Many plain items in as few requests as the limits allow; plain answers in their order, each with a status.
+
+        For many thousands a second, where making an object of each would take most of the time.
+        """
+        return await self._run(self._calls.batch(path, items))
+
+    async def _run(self, call: Call[T]) -> T:
+        came: httpx.Response | httpx.RequestError | None = None
+        while True:
+            try:
+                step = call.send(came)
+            except StopIteration as done:
+                result: T = done.value
+                return result
+            came = None
+            if isinstance(step, Pause):
+                await self._sleep(step.seconds)
+                continue
+            sent = {"content-type": "application/json"} if step.content is not None else None
+            try:
+                came = await self._http.request(step.method, step.path, content=step.content, headers=sent)
+            except httpx.RequestError as error:
+                came = error

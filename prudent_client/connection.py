@@ -1,0 +1,34 @@
+"""What both clients are opened with."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import httpx
+
+CONNECT_SECONDS_MAX = 5.0
+_LOCAL = ("127.0.0.1", "::1", "localhost")
+
+
+def options(
+    base_url: str, api_key: str | None, timeout_seconds: float, headers: Mapping[str, str] | None
+) -> dict[str, Any]:
+    """Arguments of httpx's clients. Raises ValueError for what is no address, and for a key that cannot be sent."""
+    try:
+        url = httpx.URL(base_url)
+    except httpx.InvalidURL as error:
+        raise ValueError(f"{base_url} is not an address: {error}") from error
+    if url.scheme not in ("http", "https") or not url.host:
+        raise ValueError(f"{base_url} is not an http:// or https:// address")
+    own = {"Accept": "application/json", "User-Agent": "prudent-client", **(headers or {})}
+    if api_key is not None:
+        if not re.fullmatch(r"[!-~]+", api_key):
+            raise ValueError("the key must be printable ASCII without spaces")
+        own["X-API-Key"] = api_key
+    return {
+        "base_url": url,
+        "headers": own,
+        "timeout": httpx.Timeout(timeout_seconds, connect=min(timeout_seconds, CONNECT_SECONDS_MAX)),
+        # A proxy set for the outer world must not catch calls to this machine.
+        "trust_env": url.host not in _LOCAL,
+    }

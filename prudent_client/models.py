@@ -1,0 +1,126 @@
+"""What the service answers. Fields that a newer service adds are ignored."""
+
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Reply(BaseModel):
+    """What all replies have in common: they are read-only, and what they do not know they leave out."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, protected_namespaces=())
+
+
+class ScoredArm(Reply):
+    """One candidate's scores, in reward units: the estimated risk-adjusted reward, the bonus for not knowing it well,
+    and the index, estimate + exploration x bonus.
+    """  # noqa: D205  # one sentence
+
+    arm_id: str
+    estimate: float
+    bonus: float
+    index: float
+
+
+class Decision(ScoredArm):
+    """A decision, recorded before the reply. observations: sequence of the state used; arms: only if asked for."""
+
+    decision_id: str
+    campaign_id: str
+    reason: str
+    greedy_arm_id: str
+    exploring: bool
+    propensity: float | None
+    observations: int
+    recommended_arm_id: str | None = None
+    arms: tuple[ScoredArm, ...] | None = None
+
+
+class Receipt(Reply):
+    """A reward, recorded and learned before the reply.
+
+    observations: this reward's own sequence; duplicate: it was known already, as after a repeated request; learned:
+    false while the campaign is paused.
+    """
+
+    decision_id: str
+    campaign_id: str
+    arm_id: str
+    reward: float
+    observations: int
+    duplicate: bool
+    learned: bool
+
+
+class ObservationsReceipt(Reply):
+    """What became of observations made elsewhere. observations: head of the log afterwards."""
+
+    accepted: int
+    duplicates: int
+    observations: int
+
+
+class Arm(Reply):
+    """A registered arm."""
+
+    arm_id: str
+    features: tuple[float, ...] | None = None
+    status: Literal["active", "paused", "retired"]
+
+
+class Campaign(Reply):
+    """A campaign as the service resolved it, with defaults filled in; see the API's page for its parts."""
+
+    campaign_id: str
+    description: str = ""
+    risk: dict[str, Any]
+    model: dict[str, Any]
+    arms: tuple[Arm, ...]
+    algorithm: dict[str, Any]
+    reward: dict[str, Any]
+    seed: int
+    status: Literal["active", "paused", "archived"]
+    observations: int
+    created_at: datetime
+    warnings: tuple[str, ...] = ()
+
+
+class CampaignPage(Reply):
+    """A page of campaigns."""
+
+    items: tuple[Campaign, ...]
+    next_cursor: str | None = None
+
+
+class ArmModel(Reply):
+    """What is known of an arm; theta and radius are None where the model is shared by all."""
+
+    arm_id: str
+    status: str
+    theta: tuple[float, ...] | None = None
+    radius: float | None = None
+
+
+class Model(Reply):
+    """What a campaign has learned, and what may be claimed about it."""
+
+    campaign_id: str
+    algorithm: str
+    observations: int
+    head: int
+    theta: tuple[float, ...] | None = None
+    arms: tuple[ArmModel, ...]
+    conditioning: float
+    noise_scale: float
+    guaranteed: bool
+    guarantee_note: str = ""
+    convergence: dict[str, int | bool | None] = Field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+
+class Health(Reply):
+    """Whether the service is ready for work."""
+
+    status: str
+    detail: str | None = None

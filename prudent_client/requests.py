@@ -1,0 +1,106 @@
+"""What is asked of the service. Features are lists of numbers, or NumPy arrays of one dimension."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from prudent_client.identifiers import new_id
+
+JsonObject = dict[str, Any]
+Features = Sequence[float] | Any
+"""Numbers; `Any`, because NumPy's arrays are no Sequence, and the client does not need NumPy."""
+
+
+def numbers(features: Features) -> list[float]:
+    """Features as they are sent."""
+    return [float(value) for value in features]
+
+
+def _without_absent(body: Mapping[str, Any]) -> JsonObject:
+    return {name: value for name, value in body.items() if value is not None}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Select:
+    """A decision to make.
+
+    arms: features by arm id, None for those registered with an arm; absent for all registered arms. context: of a
+    disjoint model. eligible, exclude: among which to choose. explore: False for the best estimate. explain: True for
+    every candidate's scores. chosen_arm_id: the application has chosen already. decision_id: made here if absent, so
+    that the request can be repeated.
+    """
+
+    campaign_id: str
+    arms: Mapping[str, Features | None] | None = None
+    context: Features | None = None
+    eligible: Iterable[str] | None = None
+    exclude: Iterable[str] = ()
+    explore: bool = True
+    explain: bool = False
+    chosen_arm_id: str | None = None
+    decision_id: str = field(default_factory=new_id)
+
+    def body(self) -> JsonObject:
+        """As it is sent."""
+        arms = None
+        if self.arms is not None:
+            arms = [
+                {"arm_id": name} if features is None else {"arm_id": name, "features": numbers(features)}
+                for name, features in self.arms.items()
+            ]
+        return _without_absent(
+            {
+                "campaign_id": self.campaign_id,
+                "decision_id": self.decision_id,
+                "arms": arms,
+                "context": None if self.context is None else numbers(self.context),
+                "eligible": None if self.eligible is None else list(self.eligible),
+                "exclude": list(self.exclude) or None,
+                "explore": None if self.explore else False,
+                "explain": True if self.explain else None,
+                "chosen_arm_id": self.chosen_arm_id,
+            }
+        )
+
+
+@dataclass(frozen=True)
+class Reward:
+    """What came of a decision; larger is better. arm_id: another arm that was used in the end."""
+
+    decision_id: str
+    reward: float
+    arm_id: str | None = None
+
+    def body(self) -> JsonObject:
+        """As it is sent."""
+        return _without_absent({"decision_id": self.decision_id, "reward": float(self.reward), "arm_id": self.arm_id})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Observation:
+    """An observation made elsewhere. observation_id: made here if absent, so that the request can be repeated.
+
+    observed_at: RFC 3339 with an offset; propensity: with which the arm was chosen.
+    """
+
+    arm_id: str
+    reward: float
+    features: Features | None = None
+    context: Features | None = None
+    observed_at: str | None = None
+    propensity: float | None = None
+    observation_id: str = field(default_factory=new_id)
+
+    def body(self) -> JsonObject:
+        """As it is sent."""
+        return _without_absent(
+            {
+                "observation_id": self.observation_id,
+                "arm_id": self.arm_id,
+                "reward": float(self.reward),
+                "features": None if self.features is None else numbers(self.features),
+                "context": None if self.context is None else numbers(self.context),
+                "observed_at": self.observed_at,
+                "propensity": self.propensity,
+            }
+        )

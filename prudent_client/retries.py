@@ -1,0 +1,49 @@
+"""How often a call is tried, and how long is waited in between."""
+
+import random
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Retries:
+    """Pauses that double from the first to the longest, unless the service says when to come back.
+
+    attempts: how often a call is tried in all, 1 for never again; first_pause_seconds, pause_seconds_max: pauses
+    double in between; jitter: by which share at most a pause is shortened by chance, so that many clients that were
+    refused together do not come back together. What the service asks for in Retry-After is kept, up to the longest
+    pause. Raises ValueError for numbers that make no sense.
+    """
+
+    attempts: int = 7
+    first_pause_seconds: float = 0.1
+    pause_seconds_max: float = 5.0
+    jitter: float = 0.5
+
+    def __post_init__(self) -> None:
+        if self.attempts < 1:
+            raise ValueError("there must be at least one attempt")
+        if not 0 <= self.first_pause_seconds <= self.pause_seconds_max:
+            raise ValueError("the first pause must lie between 0 and the longest")
+        if not 0 <= self.jitter <= 1:
+            raise ValueError("the jitter must lie between 0 and 1")
+
+    def pause_seconds(self, attempt: int, retry_after: str | None = None) -> float:
+        """How long to wait after an attempt, the first being 1."""
+        asked = None if retry_after is None else _seconds(retry_after)
+        if asked is not None:
+            return min(asked, self.pause_seconds_max)
+        pause = min(self.first_pause_seconds * 2.0 ** (attempt - 1), self.pause_seconds_max)
+        return pause * (1 - self.jitter * random.random())  # noqa: S311  # nothing depends on its being unguessable
+
+
+def _seconds(text: str) -> float | None:
+    """The value of Retry-After, seconds or a date; None if it is neither."""
+    if text.isascii() and text.isdigit():
+        return float(text)
+    try:
+        when = parsedate_to_datetime(text)
+    except ValueError:
+        return None
+    return max(0.0, (when.astimezone(UTC) - datetime.now(UTC)).total_seconds())

@@ -1,0 +1,97 @@
+"""Clients generated from /openapi.json: made without a warning, type-checked, and used for a select and a reward."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.conftest import MakeServer
+from tests.servers import clean_environment
+
+HERE = Path(__file__).resolve().parent / "generated"
+TYPESCRIPT_FILES = ("package.json", "package-lock.json", "tsconfig.json", "story.ts")
+PROGRAMS = Path(sys.executable).parent
+RUN_SECONDS_MAX = 300
+MYPY = """[mypy]
+strict = true
+python_version = 3.11
+
+[mypy-generated.client]
+ignore_errors = true
+"""
+"""One file of the generator's is the same for every service, and passes `*args: object` on to httpx."""
+IN_CI = os.environ.get("CI") == "true"
+
+
+def run(command: Sequence[str | Path], directory: Path) -> str:
+    """Run a program; its output. Fails with all that it printed."""
+    done = subprocess.run(
+        command,
+        cwd=directory,
+        env=clean_environment({"PATH": f"{PROGRAMS}{os.pathsep}{os.environ['PATH']}"}),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=RUN_SECONDS_MAX,
+        check=False,
+    )
+    assert done.returncode == 0, f"{command}\n{done.stdout}"
+    return done.stdout
+
+
+@pytest.fixture
+def url(make_server: MakeServer, sqlite_database: str, tmp_path: Path) -> str:
+    """A server of our own, whose openapi.json lies in tmp_path."""
+    server = make_server(sqlite_database)
+    (tmp_path / "openapi.json").write_bytes(httpx.get(f"{server.url}/openapi.json", trust_env=False).content)
+    return server.url
+
+
+def test_python(url: str, tmp_path: Path) -> None:
+    """W48. The generator would stop, warn, or leave out what it does not understand."""
+    options = ["--path", "openapi.json", "--meta", "none", "--output-path", "generated", "--fail-on-warning"]
+    run(["openapi-python-client", "generate", *options], tmp_path)  # which formats its work with ruff
+    shutil.copy(HERE / "python_story.py", tmp_path)
+    (tmp_path / "mypy.ini").write_text(MYPY, encoding="utf-8")
+    run([sys.executable, "-m", "mypy", "python_story.py"], tmp_path)
+    told = json.loads(run([sys.executable, "python_story.py", url], tmp_path))
+    assert told == {"level": 0.1, "arm": told["arm"], "reward": 1.25, "arms": 2, "title": "Not found"}
+    assert told["arm"] in {"a", "b"}
+
+
+def test_typescript(url: str, tmp_path: Path) -> None:
+    """W48. The types would not compile, or promise what the service does not send."""
+    install_or_skip(tmp_path)
+    run(["npm", "run", "--silent", "generate"], tmp_path)
+    run(["npm", "run", "--silent", "check"], tmp_path)
+    run(["npm", "run", "--silent", "build"], tmp_path)
+    told = json.loads(run(["node", "built/story.js", url], tmp_path))
+    assert told == {"level": 0.1, "arm": told["arm"], "reward": 1.25, "arms": 2, "title": "Not found"}
+    assert told["arm"] in {"a", "b"}
+
+
+def install_or_skip(directory: Path) -> None:
+    """Install the locked packages. Without Node or a registry the test is skipped, but fails where CI is true."""
+    for name in TYPESCRIPT_FILES:
+        shutil.copy(HERE / "typescript" / name, directory)
+    if shutil.which("npm") is None or shutil.which("node") is None:
+        missing("node and npm are not installed")
+    command = ["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"]
+    try:
+        run(command, directory)
+    except AssertionError as error:
+        missing(f"the packages of package-lock.json cannot be installed: {error}")
+
+
+def missing(reason: str) -> None:
+    """Skip, except in CI: there nobody would see it."""
+    if IN_CI:
+        pytest.fail(reason)
+    pytest.skip(reason)
