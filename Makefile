@@ -18,7 +18,7 @@ COMPILE = $(BIN)/python -m uv pip compile --quiet --universal --python-version 3
 	--generate-hashes --no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' $(UPGRADE)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test soak trust mutations check format bench coverage paper lock clean
+.PHONY: help run test soak trust mutations check format docs bench coverage paper lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -61,6 +61,10 @@ format: $(VENV)/.dev ## Repair what ruff can repair
 	$(BIN)/python -m ruff check --fix .
 	$(BIN)/python -m ruff format .
 
+docs: $(VENV)/.dev ## Build these pages as a site that needs no network, in site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+	@echo 'Open site/index.html in a browser, or change pages and watch: $(BIN)/python -m mkdocs serve'
+
 coverage: $(VENV)/.dev ## How often the intervals hold; writes docs/coverage.md (about fifteen minutes)
 	$(BIN)/python -m benchmarks.coverage $(COVERAGE)
 
@@ -83,7 +87,7 @@ lock: $(VENV)/.created ## Write the lock files from pyproject.toml (UPGRADE=--up
 	$(COMPILE) --group build --constraints requirements-dev.lock --output-file requirements-build.lock
 
 clean: ## Remove the virtual environment, caches and builds; data/ stays
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamps are written last, so that a set-up that broke halfway is done again.

@@ -65,7 +65,7 @@ def test_the_printed_backup_works_beside_a_running_service(
 ) -> None:
     """A backup command that was never run is not one."""
     make_server(sqlite_database, arguments=["--demo"])
-    (command,) = re.findall(r"^ +(python3 -c .*) data/prudent\.db backup\.db$", OPERATIONS, re.MULTILINE)
+    (command,) = re.findall(r"^(python3 -c .*) data/prudent\.db backup\.db$", OPERATIONS, re.MULTILINE)
     source, copy = sqlite_database.removeprefix("sqlite:///"), tmp_path / "backup.db"
     script = f"{command.replace('python3', sys.executable)} {source} {copy}"
     subprocess.run(["bash", "-c", script], check=True, timeout=RUN_SECONDS_MAX)  # noqa: S607

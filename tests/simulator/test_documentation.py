@@ -1,27 +1,12 @@
-"""The pages about environments and logs: what they print is what the commands print."""
+"""The page about environments. (What the pages print is what happens: tests/test_documentation.py.)"""
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
-import pytest
-
 from simulator.own.loading import load_environment, shipped_names
-from tests.servers import ROOT, clean_environment
+from tests.servers import ROOT
 
 ENVIRONMENTS = (ROOT / "docs" / "environments.md").read_text(encoding="utf-8")
-LOGS = (ROOT / "docs" / "logged-data.md").read_text(encoding="utf-8")
-WIDTH = "120"
-
-
-@pytest.fixture(scope="module")
-def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("logs")
-    command = [sys.executable, "-m", "docs.measurements.logs", str(folder)]
-    subprocess.run(command, check=True, timeout=60, cwd=ROOT)
-    return folder
 
 
 def test_the_file_of_the_page_works_and_deceives(tmp_path: Path) -> None:
@@ -38,22 +23,3 @@ def test_every_shipped_environment_is_described() -> None:
     """What is shipped and not described will not be found."""
     rows = re.findall(r"^\| `([a-z-]+)` \| (?:multi-armed|disjoint|shared)", ENVIRONMENTS, re.MULTILINE)
     assert sorted(rows) == shipped_names()
-
-
-@pytest.mark.parametrize("command", ["risk uniform.csv", "replay mostly.csv", "replay incumbent.csv"])
-def test_the_output_on_the_page_is_what_is_printed(logs: Path, command: str) -> None:
-    """Numbers that nobody gets would cost all trust. (The replay of uniform.csv takes longer, and is left out.)"""
-    pattern = rf"^    prudent-simulator ({command}[^\n]*)\n\n```text\n(.*?)\n```"
-    ((typed, printed),) = re.findall(pattern, LOGS, re.MULTILINE | re.DOTALL)
-    environment = clean_environment() | {"COLUMNS": WIDTH, "PYTHONPATH": os.fspath(ROOT)}
-    done = subprocess.run(
-        [sys.executable, "-m", "simulator", *typed.split()],
-        cwd=logs,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.rstrip() == printed

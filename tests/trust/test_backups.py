@@ -21,7 +21,7 @@ PAGE = (ROOT / "docs/operations.md").read_text(encoding="utf-8")
 
 def printed(start: str) -> list[str]:
     """The words of the command on the page that starts like this."""
-    (line,) = re.findall(rf"^ +({re.escape(start)} .*)$", PAGE, re.MULTILINE)
+    (line,) = re.findall(rf"^({re.escape(start)} .*)$", PAGE, re.MULTILINE)
     return shlex.split(line)
 
 
