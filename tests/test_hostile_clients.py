@@ -156,6 +156,28 @@ def test_bodies_of_a_hundred_megabytes(hardened: Server, api: httpx.Client) -> N
     assert (watch.slowest_seconds < ANSWER_SECONDS_MAX, watch.failures) == (True, 0)
 
 
+FILES = {
+    "an endless line": lambda: [b"x" * MIB] * 100,
+    "endless lines": lambda: [b"{}\n" * (MIB // 3)] * 100,
+    "a header of unknown fields": lambda: [
+        b'{"kind":"header","format":"prudent-campaign","version":1,' + unknown_fields(200_000) + b"}\n"
+    ],
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_files_that_are_no_campaign(hardened: Server, api: httpx.Client, name: str) -> None:
+    """R20. An import reads on and on; it would fill the memory, or make every other client wait."""
+    pieces = FILES[name]()
+    ok(api.get("/health/live"))
+    with Watch(hardened) as watch:
+        reply = api.post("/import", content=iter(pieces), headers={"Content-Type": "application/x-ndjson"})
+    watch.say(f"a file, {name}")
+    problem(reply, 422, "line 1")
+    assert watch.growth_bytes < GROWTH_BYTES_MAX
+    assert (watch.slowest_seconds < ANSWER_SECONDS_MAX, watch.failures) == (True, 0)
+
+
 @pytest.mark.parametrize("name", LARGE)
 def test_large_batches_that_fit_no_schema(hardened: Server, api: httpx.Client, name: str) -> None:
     """R20. A batch within its limit in bytes would cost two seconds and half a gigabyte of error messages."""

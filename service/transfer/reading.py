@@ -18,6 +18,8 @@ from service.transfer.lines import ArmLine, Header, ObservationLine, Opening, Tr
 SLICE_ROWS = 500
 SLICE_BYTES = 2**20
 """Of lines, after which a slice is full with fewer rows."""
+LINE_FIELDS_MAX = 20_000
+"""Each unknown one would cost half a kilobyte of error; a thousand arms with all that is told of them have fewer."""
 _LINE_FACTOR, _LINE_EXTRA = 4, 2**16
 """A header repeats a creation request twice, its defaults filled in and its integers written as floats."""
 
@@ -62,6 +64,8 @@ class ImportReader:
         self._line += 1
         if self._last is not None:
             raise DamagedFileError(self._line, "follows the trailer, which must be the last line")
+        if text.count(b":") > LINE_FIELDS_MAX:
+            raise DamagedFileError(self._line, f"has more than {LINE_FIELDS_MAX} fields")
         if self._campaign is None:
             self._campaign = CampaignFile(_parse_header(text))
         else:

@@ -163,6 +163,20 @@ def test_each_role_may_do_what_it_is_for_and_no_more(closed: Closed, http: httpx
     assert (unauthorised, errors) == (0, 0)
 
 
+def test_a_campaign_moves_with_the_right_keys(closed: Closed, http: httpx.Client) -> None:
+    """R22. An application's key could bring a past that nobody decided; a backup would need the strongest key."""
+    keys = {role: {"Authorization": f"Bearer {key}"} for role, key in closed.keys.items()}
+    body = CAMPAIGN | ARMS | {"campaign_id": "moved"}
+    assert http.post("/campaigns", json=body, headers=keys["admin"]).status_code == 201
+    exported = http.get("/campaigns/moved/export", headers=keys["reader"])
+    problem(http.get("/campaigns/moved/export"), 401)
+    assert http.delete("/campaigns/moved?confirm=moved", headers=keys["admin"]).status_code == 204
+    kind = {"Content-Type": "application/x-ndjson"}
+    for headers, status in ((kind, 401), (kind | keys["reader"], 403), (kind | keys["writer"], 403)):
+        problem(http.post("/import", content=exported.content, headers=headers), status)
+    assert http.post("/import", content=exported.content, headers=kind | keys["admin"]).status_code == 201
+
+
 def test_bad_keys_open_nothing(closed: Closed) -> None:
     """R22. A key that is wrong, empty, not ASCII or very long would let somebody in, or be a server error."""
     presented: list[list[tuple[bytes, bytes]]] = [[]]
@@ -229,7 +243,7 @@ def test_the_description_says_which_key_each_operation_needs(closed: Closed, htt
             if actual.startswith("/health/"):
                 assert operation["security"] == []
                 continue
-            expected = roles.get((method.upper(), actual), "admin" if method == "delete" else None)
+            expected = roles.get((method.upper(), actual), "admin" if method == "delete" or path == "/import" else None)
             assert role_needed(method.upper(), path) == expected, (method, path)
             assert operation["security"] == [{"apiKey": []}, {"bearer": []}]
             assert f"`{expected}`" in operation["description"]
