@@ -1,12 +1,12 @@
 """What is logged: one JSON object a line, with the request's id, and nothing that a request carried."""
 
 import json
-import sqlite3
 from typing import Any
 
 import httpx
 import pytest
 
+from service.store.engines import create_write_engine, parse_database_url
 from tests.conftest import MakeServer
 from tests.servers import Server
 
@@ -60,18 +60,19 @@ def test_an_id_that_could_do_harm_is_replaced(server: Server, sent: str | bytes)
     assert reply.headers["x-request-id"].isascii()
 
 
-def test_nothing_that_a_request_carried_is_logged(make_server: MakeServer, sqlite_database: str) -> None:
+def test_nothing_that_a_request_carried_is_logged(make_server: MakeServer, database_url: str) -> None:
     """Features may be of people; a key in a log is a key in every backup of it."""
-    server = make_server(sqlite_database, environment={"PRUDENT_LOG_LEVEL": "debug", "PRUDENT_ADMIN_KEY": KEY})
+    server = make_server(database_url, environment={"PRUDENT_LOG_LEVEL": "debug", "PRUDENT_ADMIN_KEY": KEY})
     with client_of(server) as client:
         client.post("/campaigns", json=CAMPAIGN).raise_for_status()
         client.post("/select", json={"campaign_id": "logged", "decision_id": MARKER}).raise_for_status()
         client.post("/select", json={"campaign_id": MARKER})
         client.post("/select", content=f'{{"{MARKER}')
         client.get(f"/campaigns/{MARKER}", headers={"X-API-Key": f"{MARKER}wrong", "Authorization": f"Bearer {MARKER}"})
-        with sqlite3.connect(sqlite_database.removeprefix("sqlite:///")) as database:
-            database.execute("ALTER TABLE observations RENAME TO elsewhere")
-        database.close()
+        engine = create_write_engine(parse_database_url(database_url))
+        with engine.begin() as connection:
+            connection.exec_driver_sql("ALTER TABLE observations RENAME TO elsewhere")
+        engine.dispose()
         failed = client.post("/reward", json={"decision_id": MARKER, "reward": 1})
     assert failed.status_code >= 500
     assert server.stop() == 0
