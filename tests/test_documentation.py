@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from tests.conftest import MakeServer
-from tests.pages import PROGRAMS, Block, assert_as_shown, blocks_of, pages, run, steps_of
+from tests.pages import PRINTED_URL, PROGRAMS, Block, assert_as_shown, blocks_of, pages, run, steps_of
 from tests.servers import ROOT, clean_environment
 
 BUILD_SECONDS_MAX = 300
@@ -34,10 +34,11 @@ def name_of(page: Path) -> str:
 @pytest.mark.parametrize("page", WITH_STEPS, ids=name_of)
 def test_what_a_page_shows_is_what_happens(page: Path, make_server: MakeServer, tmp_path: Path) -> None:
     """A newcomer pastes every block of a page in order, with a new server running, and compares what is printed."""
-    (tmp_path / "data").mkdir()
-    server = make_server(f"sqlite:///{tmp_path}/data/prudent.db", arguments=["--demo"])
-    steps = steps_of(page)
-    for step, printed in zip(steps, run(steps, server.url, tmp_path), strict=True):
+    steps, url = steps_of(page), PRINTED_URL
+    if any(url in step.program.text for step in steps):
+        (tmp_path / "data").mkdir()
+        url = make_server(f"sqlite:///{tmp_path}/data/prudent.db", arguments=["--demo"]).url
+    for step, printed in zip(steps, run(steps, url, tmp_path), strict=True):
         assert_as_shown(step, printed)
 
 
@@ -82,7 +83,7 @@ def test_every_call_is_described(client: httpx.Client) -> None:
     """A call that no page names will not be found."""
     text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
     paths = client.get("/openapi.json").json()["paths"]
-    assert len(paths) >= 14
+    assert len(paths) >= 13
     for path, methods in paths.items():
         for method in methods:
             assert f"`{method.upper()} {path}`" in text, f"{method.upper()} {path} is on no page"
