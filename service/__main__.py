@@ -2,6 +2,7 @@
 
 import logging
 import os
+import secrets
 import signal
 import sys
 from dataclasses import replace
@@ -136,6 +137,8 @@ def _export(settings: Settings) -> None:
     for name in ("database_url", "host", "port", "workers"):
         os.environ[PREFIX + name.upper()] = str(getattr(settings, name))
     os.environ[PREFIX + "DEMO"] = "1" if settings.demo else ""
+    # all of them take the sessions that one of them has opened
+    os.environ[PREFIX + "SESSION_SECRET"] = settings.session_secret or settings.admin_key or secrets.token_hex(32)
 
 
 def _configure_logs() -> None:
@@ -167,6 +170,7 @@ and say what came of it (0 to 1, larger is better):
 
   curl -s {base}/reward {header} -d '{{"decision_id": "parcel-1", "reward": 0.62}}'
 
+To look at it:        {base}/
 What it has learned:  curl -s {base}/campaigns/demo/model
 All calls, to click:  {base}/docs
 """,

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from importlib.metadata import version
@@ -13,12 +14,19 @@ from service.api import access, campaigns, decisions, documentation, operations,
 from service.api.bodies import Bodies
 from service.api.hot import HotRoutes, hot_routes
 from service.api.reader import Reader
+from service.dashboard.assets import Assets, asset_routes
+from service.dashboard.login import login_routes
+from service.dashboard.looking import Looks
+from service.dashboard.pages import page_routes
+from service.dashboard.rendering import Pages
+from service.dashboard.trying import trying_routes
 from service.demo import create_demo
 from service.keys import KeyRing
 from service.ledger.identifiers import steady_clock
 from service.ledger.ledger import Ledger
 from service.metrics import Metrics
 from service.serving import is_loopback
+from service.sessions import Sessions
 from service.settings import Limits, Settings, read_settings
 from service.store.engines import create_read_engine, create_write_engine, parse_database_url
 
@@ -33,6 +41,9 @@ def create_app(settings: Settings) -> FastAPI:
     read = Reader(read_engine)
     bodies = Bodies(settings.limits)
     ring = KeyRing(may_be_open=is_loopback(settings.host), admin_key=settings.admin_key)
+    sessions = Sessions(settings, clock=time.time)
+    assets = Assets()
+    pages, looks = Pages(assets), Looks(ledger, read)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[dict[str, Limits]]:
@@ -69,7 +80,7 @@ def create_app(settings: Settings) -> FastAPI:
     deciding = decisions.decision_routes(ledger, bodies)
     app.add_middleware(HotRoutes, application=app, routes=hot_routes(deciding))
     if settings.auth:
-        app.add_middleware(access.RequireKey, ring=ring)
+        app.add_middleware(access.RequireKey, ring=ring, sessions=sessions)
     app.add_middleware(operations.CountRequests, metrics=metrics)
     problems.install(app)
     app.include_router(deciding)
@@ -78,6 +89,10 @@ def create_app(settings: Settings) -> FastAPI:
     app.include_router(campaigns.learning_routes(ledger, bodies))
     app.include_router(reports.report_routes(read, clock))
     app.include_router(operations.operation_routes(ledger, read, metrics))
+    app.include_router(page_routes(ledger, read, looks, pages))
+    app.include_router(trying_routes(ledger, looks, pages))
+    app.include_router(login_routes(pages, ring, sessions))
+    app.include_router(asset_routes(assets))
     documentation.install(app)
     return app
 
