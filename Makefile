@@ -18,7 +18,7 @@ COMPILE = $(BIN)/python -m uv pip compile --quiet --universal --python-version 3
 	--generate-hashes --no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' $(UPGRADE)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test soak trust mutations check format docs bench coverage paper lock clean
+.PHONY: help run test pictures soak trust mutations check format docs bench coverage paper lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -47,6 +47,9 @@ trust: $(VENV)/.dev ## Every promise of docs/reliability.md at full length, and 
 		SOAK_UPDATES=100000 $(BIN)/python -m pytest --no-header -q $(TRUST) \
 		tests/trust tests/transfer tests/api/test_fuzz.py tests/api/test_arms_come_and_go.py \
 		tests/test_reproducibility.py tests/core/test_adversarial.py tests/core/test_solver.py tests/core/test_risks.py tests/core/test_losses.py
+
+pictures: $(VENV)/.dev ## Play the dashboard's user story in Chromium; writes docs/pictures/dashboard-*.png
+	DASHBOARD_PICTURES=docs/pictures $(BIN)/python -m pytest tests/dashboard/test_story.py
 
 mutations: $(VENV)/.dev ## Put faults into a copy of the source; each must turn a named test red (about ten minutes)
 	$(BIN)/python -m tests.mutations $(MUTATIONS)

@@ -1,6 +1,7 @@
 """The command line: serve, migrate, verify, keys, campaigns, export, import."""
 
 import os
+import secrets
 import signal
 import sys
 import tempfile
@@ -147,6 +148,8 @@ def _export(settings: Settings) -> None:
     for name in ("database_url", "host", "port", "workers"):
         os.environ[PREFIX + name.upper()] = str(getattr(settings, name))
     os.environ[PREFIX + "DEMO"] = "1" if settings.demo else ""
+    # all of them take the sessions that one of them has opened
+    os.environ[PREFIX + "SESSION_SECRET"] = settings.session_secret or settings.admin_key or secrets.token_hex(32)
 
 
 def _check_tracing() -> None:
@@ -182,6 +185,7 @@ and say what came of it (0 to 1, larger is better):
 
   curl -s {base}/reward {header} -d '{{"decision_id": "parcel-1", "reward": 0.62}}'
 
+To look at it:        {base}/
 What it has learned:  curl -s {base}/campaigns/demo/model
 All calls, to click:  {base}/docs
 """,

@@ -17,7 +17,9 @@ KEY_PREFIX = "prudent_"
 """So that a key is recognised where it should not be: in a repository, a log, a message."""
 
 _WRITES = re.compile(r"/(select|reward)(/batch)?|/campaigns/[^/]+/observations")
-_OPEN = re.compile(r"/|/health/(live|ready)|/openapi\.json|/docs(/static/.*)?", re.DOTALL)
+_TRIES = re.compile(r"/dashboard/campaigns/[^/]+/try")
+_SESSIONS = re.compile(r"/dashboard/(login|logout)")
+_OPEN = re.compile(r"/health/(live|ready)|/openapi\.json|/docs(/static/.*)?|/dashboard/(login|static/.*)", re.DOTALL)
 
 
 def new_key() -> str:
@@ -38,7 +40,9 @@ def role_needed(method: str, path: str) -> Role | None:
     """
     if method in {"GET", "HEAD"}:
         return None if _OPEN.fullmatch(path) else "reader"
-    if method == "POST" and _WRITES.fullmatch(path):
+    if method == "POST" and _SESSIONS.fullmatch(path):
+        return None
+    if method == "POST" and (_WRITES.fullmatch(path) or _TRIES.fullmatch(path)):
         return "writer"
     return "admin"
 
@@ -66,7 +70,11 @@ class KeyRing:
 
     def role_of(self, key: bytes) -> Role | None:
         """The role of a key; None if it is not valid."""
-        return self._roles.get(digest_of(key))
+        return self.role_of_digest(digest_of(key))
+
+    def role_of_digest(self, digest: bytes) -> Role | None:
+        """The role of the key with this digest; None if there is none."""
+        return self._roles.get(digest)
 
 
 def is_allowed(role: Role, needed: Role) -> bool:

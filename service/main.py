@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from importlib.metadata import version
@@ -16,12 +17,19 @@ from service.api import access, campaigns, decisions, documentation, operations,
 from service.api.bodies import Bodies
 from service.api.hot import HotRoutes, hot_routes
 from service.api.reader import Reader
+from service.dashboard.assets import Assets, asset_routes
+from service.dashboard.login import login_routes
+from service.dashboard.looking import Looks
+from service.dashboard.pages import page_routes
+from service.dashboard.rendering import Pages
+from service.dashboard.trying import trying_routes
 from service.demo import create_demo
 from service.keys import KeyRing
 from service.ledger.identifiers import steady_clock
 from service.ledger.ledger import Ledger
 from service.metrics import Metrics
 from service.serving import is_loopback
+from service.sessions import Sessions
 from service.settings import Limits, Settings, read_settings
 from service.sharing import FOLDER_VARIABLE
 from service.store.engines import create_read_engine, create_write_engine, parse_database_url
@@ -40,6 +48,9 @@ def create_app(settings: Settings, metrics_folder: Path | None = None) -> FastAP
     read = Reader(read_engine)
     bodies = Bodies(settings.limits)
     ring = KeyRing(may_be_open=is_loopback(settings.host), admin_key=settings.admin_key)
+    sessions = Sessions(settings, clock=time.time)
+    assets = Assets()
+    pages, looks = Pages(assets), Looks(ledger, read)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[dict[str, Limits]]:
@@ -77,7 +88,7 @@ def create_app(settings: Settings, metrics_folder: Path | None = None) -> FastAP
     deciding = decisions.decision_routes(ledger, bodies)
     app.add_middleware(HotRoutes, application=app, routes=hot_routes(deciding))
     if settings.auth:
-        app.add_middleware(access.RequireKey, ring=ring)
+        app.add_middleware(access.RequireKey, ring=ring, sessions=sessions)
     app.add_middleware(operations.CountRequests, metrics=metrics, log_all=settings.log_level == "debug")
     stop_tracing = trace_requests(app) if settings.tracing else lambda: None
     problems.install(app)
@@ -88,6 +99,10 @@ def create_app(settings: Settings, metrics_folder: Path | None = None) -> FastAP
     app.include_router(reports.report_routes(read, clock))
     app.include_router(transfer.transfer_routes(ledger, read, bodies, settings.limits, clock))
     app.include_router(operations.operation_routes(ledger, read, metrics))
+    app.include_router(page_routes(ledger, read, looks, pages))
+    app.include_router(trying_routes(ledger, looks, pages))
+    app.include_router(login_routes(pages, ring, sessions))
+    app.include_router(asset_routes(assets))
     documentation.install(app)
     return app
 

@@ -11,7 +11,7 @@ API_KEY_VARIABLE = PREFIX + "API_KEY"
 PORT_MAX = 65_535
 LOG_LEVELS = ("debug", "info", "warning", "error")
 KEY_LENGTH_MIN = 32
-"""Of a key that the operator makes up."""
+"""Of a key or a secret that the operator makes up."""
 
 
 class InvalidSettingError(ValueError):
@@ -71,6 +71,8 @@ class Settings:
     """Ask for keys. Without any, and on a loopback address alone, everybody on this machine may do everything."""
     admin_key: str = field(default="", repr=False)
     """A key with the role admin besides the stored ones."""
+    session_secret: str = field(default="", repr=False)
+    """What the dashboard's sessions are signed with; by default of the admin key, else new at every start."""
     keys_refresh_seconds: int = 2
     """A key that is made or revoked is known to every worker after so long."""
     log_level: str = "info"
@@ -102,8 +104,9 @@ def read_settings(environment: Mapping[str, str] = environ) -> Settings:
             values[name] = _boolean(environment, name)
     if _is_set(environment, "log_level"):
         values["log_level"] = _choice(environment, "log_level", LOG_LEVELS)
-    if _is_set(environment, "admin_key"):
-        values["admin_key"] = _key(environment, "admin_key")
+    for name in ("admin_key", "session_secret"):
+        if _is_set(environment, name):
+            values[name] = _key(environment, name)
     return Settings(**values, limits=limits)  # type: ignore[arg-type]  # each has its field's type by now
 
 

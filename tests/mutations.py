@@ -38,6 +38,7 @@ class Mutation:
 UNIQUE = '"uq_observations_decision_id",\n        "observations",\n        ["decision_id"],\n        unique='
 LEDGER = "service/ledger/ledger.py"
 TRUST = "tests/trust"
+DASHBOARD = "tests/dashboard"
 LATE_COMMIT = """        self._settle(entries, outcomes)
         late = self.__dict__.pop("_late", None)
         if late is not None:
@@ -269,6 +270,42 @@ MUTATIONS = (
         "service/store/engines.py",
         (("        hide_parameters=True,  # errors", "        # errors"),),
         "tests/test_logs.py::test_nothing_that_a_request_carried_is_logged",
+    ),
+    Mutation(
+        "dashboard: a session opens the API",
+        "service/api/access.py",
+        (('        if keys or not is_page(scope["path"]):\n', "        if keys:\n"),),
+        f"{DASHBOARD}/test_pages.py::test_a_session_opens_the_pages_and_nothing_else",
+    ),
+    Mutation(
+        "dashboard: forms of other sites taken",
+        "service/dashboard/forms.py",
+        (("    check_origin(request)\n", ""),),
+        f"{DASHBOARD}/test_pages.py::test_a_form_of_another_site_is_refused",
+    ),
+    Mutation(
+        "dashboard: sessions of anyone",
+        "service/sessions.py",
+        (("not hmac.compare_digest(mac, self._mac(ends, digest)) or ", ""),),
+        f"{DASHBOARD}/test_pages.py::test_a_session_cannot_be_made_up_and_ends",
+    ),
+    Mutation(
+        "dashboard: descriptions not escaped",
+        "service/dashboard/rendering.py",
+        (("autoescape=True", "autoescape=False"),),
+        f"{DASHBOARD}/test_pages.py::test_the_policy_lets_pages_run_our_own_files_alone",
+    ),
+    Mutation(
+        "dashboard: a long log read from its beginning alone",
+        "service/store/overview.py",
+        (("        starts = (head * block // REWARD_BLOCKS", "        starts = (rows * block"),),
+        f"{DASHBOARD}/test_overview.py::test_a_long_campaign_is_read_from_all_over_its_log[sqlite]",
+    ),
+    Mutation(
+        "dashboard: everything read again at every look",
+        "service/dashboard/remembering.py",
+        (("kept.stamp == stamp or ", ""),),
+        f"{DASHBOARD}/test_overview.py::test_what_has_not_changed_is_not_read_again",
     ),
 )
 

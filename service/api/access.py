@@ -4,15 +4,18 @@ import asyncio
 import re
 import time
 from typing import cast
+from urllib.parse import quote
 
 import structlog
 from sqlalchemy import Connection
+from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from service.api.problems import problem, respond
 from service.api.reader import Reader
 from service.keys import KeyRing, Role, is_allowed, role_needed
 from service.ledger.errors import DatabaseUnavailableError
+from service.sessions import Sessions, is_page
 from service.store.keys import valid_keys, was_key_made
 
 logger = structlog.get_logger(__name__)
@@ -21,13 +24,16 @@ LOG_SECONDS = 1.0
 """At most one line about refused requests in so long: guessing keys must not fill the disk."""
 _LOCALHOST = re.compile(rb"(localhost|127(\.[0-9]{1,3}){3}|\[::1\])(:[0-9]+)?", re.IGNORECASE)
 CHALLENGE = 'Bearer realm="prudent"'
+LOGIN = "/dashboard/login"
+ROLE = "prudent.role"
+"""Where a request's scope says which role it has; absent where everybody may do everything."""
 
 
 class RequireKey:
     """Answer 401 without a valid key, 403 if its role is too weak."""
 
-    def __init__(self, app: ASGIApp, ring: KeyRing) -> None:
-        self._app, self._ring = app, ring
+    def __init__(self, app: ASGIApp, ring: KeyRing, sessions: Sessions) -> None:
+        self._app, self._ring, self._sessions = app, ring, sessions
         self._refused = 0
         self._logged_at = float("-inf")
 
@@ -45,9 +51,9 @@ class RequireKey:
             body = problem(403, "without keys only requests to localhost are answered: see prudent keys create")
             await respond(body)(scope, receive, send)
             return
-        keys = presented_keys(scope["headers"])
-        role = self._ring.role_of(keys.pop()) if len(keys) == 1 else None
+        role = self._role_of(scope)
         if role is not None and is_allowed(role, needed):
+            scope[ROLE] = role
             await self._app(scope, receive, send)
             return
         if role is not None:
@@ -59,11 +65,22 @@ class RequireKey:
                 scope, receive, send
             )
             return
+        elif is_page(scope["path"]) and scope["method"] in {"GET", "HEAD"}:
+            await respond_with_login(scope)(scope, receive, send)
+            return
         else:
             self._log(scope, "no valid key")
             body = problem(401, "this needs a valid API key, in X-API-Key or as Authorization: Bearer")
             challenge = CHALLENGE
         await respond(body, {"WWW-Authenticate": challenge})(scope, receive, send)
+
+    def _role_of(self, scope: Scope) -> Role | None:
+        """The role of the request's one key or, at the dashboard's addresses alone, of its session."""
+        keys = presented_keys(scope["headers"])
+        if keys or not is_page(scope["path"]):
+            return self._ring.role_of(keys.pop()) if len(keys) == 1 else None
+        digest = self._sessions.presented(scope["headers"])
+        return None if digest is None else self._ring.role_of_digest(digest)
 
     def _log(self, scope: Scope, reason: str) -> None:
         """Say who was refused, never with what."""
@@ -80,6 +97,13 @@ class RequireKey:
             requests=self._refused,
         )
         self._refused, self._logged_at = 0, now
+
+
+def respond_with_login(scope: Scope) -> Response:
+    """Lead a browser to the page where it gives a key, and from there back."""
+    root = scope.get("root_path", "")
+    wanted = scope["path"] + (f"?{query.decode('latin-1')}" if (query := scope["query_string"]) else "")
+    return RedirectResponse(f"{root}{LOGIN}?next={quote(wanted, safe='')}", 303, {"Cache-Control": "no-store"})
 
 
 def names_this_machine(headers: list[tuple[bytes, bytes]]) -> bool:

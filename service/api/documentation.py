@@ -8,7 +8,6 @@ from fastapi import FastAPI, Request, Response
 from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
-from starlette.responses import RedirectResponse
 from starlette.staticfiles import StaticFiles
 
 from service.api import campaigns, decisions
@@ -40,10 +39,6 @@ def install(app: FastAPI) -> None:
             swagger_css_url=f"{root}/docs/static/swagger-ui.css",
             swagger_favicon_url=f"{root}/docs/static/favicon.png",
         )
-
-    @app.get("/", include_in_schema=False)
-    async def root(request: Request) -> Response:
-        return RedirectResponse(f"{request.scope.get('root_path', '')}/docs")
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from sqlalchemy import Connection
 
 from service.ledger import observing, rewarding, selecting
-from service.ledger.commands import Command, Describe, Expire, Observe, Result, Reward, Select
+from service.ledger.commands import Command, Describe, Expire, Observe, Preview, Result, Reward, Select
 from service.ledger.description import describe
 from service.ledger.errors import CampaignBusyError, CommandError, ConflictError, NotFoundError
 from service.ledger.identifiers import Clock
@@ -112,7 +112,9 @@ class Batch:
         self._recorded = log.find_observations(self._connection, unknown)
 
     def _find_keys(self, commands: Sequence[Command]) -> None:
-        names = {command.campaign_id for command in commands if isinstance(command, Select | Observe | Describe)}
+        names = {
+            command.campaign_id for command in commands if isinstance(command, Select | Observe | Describe | Preview)
+        }
         missing = []
         for name in names:
             key = self._states.key_of(name)
@@ -230,6 +232,8 @@ class Batch:
                 return self._expire(command)
             if isinstance(command, Observe):
                 return self._observe(command)
+            if isinstance(command, Preview):
+                return self._on(command.campaign_id, lambda state: selecting.preview(state, command.request))
             return self._on(command.campaign_id, describe)
         except (CommandError, CampaignBusyError) as error:
             return Failed(error)

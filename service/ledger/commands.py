@@ -197,6 +197,39 @@ class Describe:
     nbytes = 100
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Preview:
+    """Say what a select would do now, and record nothing. request: its decision_id plays no role."""
+
+    request: Select
+
+    @property
+    def campaign_id(self) -> str:
+        """The campaign."""
+        return self.request.campaign_id
+
+    @property
+    def items(self) -> int:
+        """How much of the queue it takes."""
+        return self.request.items
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of features it holds."""
+        return self.request.nbytes
+
+
+@dataclass(frozen=True, slots=True)
+class Prospect:
+    """The answer to Preview. arms: every candidate, best first; tied: how many arms a draw would choose from."""
+
+    arm_id: str
+    reason: Reason
+    tied: int
+    observations: int
+    arms: Sequence[ScoredArm]
+
+
 @dataclass(frozen=True, slots=True)
 class ArmModel:
     """What is known of one registered arm."""
@@ -238,8 +271,8 @@ class ModelReport:
     state_digest: str | None = None
 
 
-Command = Select | Reward | Expire | Observe | Describe
-Result = Decision | RewardReceipt | ObserveReceipt | ModelReport | None
+Command = Select | Reward | Expire | Observe | Describe | Preview
+Result = Decision | RewardReceipt | ObserveReceipt | ModelReport | Prospect | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from threading import Condition
 from typing import Any, NamedTuple
 
-from service.ledger.commands import Administration, Command, Describe, Expire, Observe, Reward, Select
+from service.ledger.commands import Administration, Command, Describe, Expire, Observe, Preview, Reward, Select
 from service.ledger.errors import OverloadedError
 
-_BATCHED = (Select, Reward, Expire, Observe, Describe)
+_BATCHED = (Select, Reward, Expire, Observe, Describe, Preview)
 
 
 @dataclass(slots=True, eq=False)

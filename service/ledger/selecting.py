@@ -4,7 +4,7 @@ import orjson
 
 from service.core.policy import Choice, Scores, choose
 from service.ledger.candidates import Candidate, find_candidates, score
-from service.ledger.commands import Decision, ScoredArm, Select
+from service.ledger.commands import Decision, Prospect, ScoredArm, Select
 from service.ledger.errors import ConflictError
 from service.ledger.explanation import explain
 from service.ledger.state import CampaignState, features_to_bytes
@@ -50,6 +50,26 @@ def select(
     )
     writes.add_play(state, decision.arm_id)
     return decision
+
+
+def preview(state: CampaignState, request: Select) -> Prospect:
+    """What `select` would choose now. Nothing is recorded; where a draw breaks a tie, this one's draw is another."""
+    candidates, _ = find_candidates(state, request)
+    scores = score(state, candidates)
+    choice = choose(
+        scores,
+        plays=[None if one.position is None else state.plays[one.position] for one in candidates],
+        warmup=state.configuration.algorithm.warmup,
+        explore=request.explore,
+        tie_seed=(state.creation.seed, ""),
+    )
+    return Prospect(
+        arm_id=candidates[choice.position].arm_id,
+        reason=choice.reason,
+        tied=round(1 / choice.propensity),
+        observations=state.sequence,
+        arms=explain(state, candidates, scores),
+    )
 
 
 def _decide(

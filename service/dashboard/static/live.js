@@ -1,0 +1,114 @@
+// Keeps the page up to date without losing the reader's place, tells times as people do, and copies commands.
+"use strict";
+
+(() => {
+  const EVERY_MS = 5000;
+  const COSTLY = 20; // a page that takes long to make is asked for less often
+  const button = document.getElementById("live");
+  let wait = EVERY_MS;
+  let timer = null;
+  let isOn = true;
+
+  function ago(seconds) {
+    if (seconds < 10) return "just now";
+    for (const [size, name] of [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]]) {
+      if (seconds >= size) return `${Math.floor(seconds / size)} ${name} ago`;
+    }
+    return "just now";
+  }
+
+  function tellTimes() {
+    for (const one of document.querySelectorAll("time[datetime]")) {
+      const text = ago((Date.now() - Date.parse(one.dateTime)) / 1000);
+      if (one.textContent !== text) one.textContent = text;
+    }
+  }
+
+  function offerCopies() {
+    if (!navigator.clipboard) return;
+    for (const one of document.querySelectorAll(".copy[hidden]")) one.hidden = false;
+  }
+
+  // Replaces what has changed. What is open stays open, and what has the focus keeps it.
+  function replace(fresh) {
+    const focused = document.activeElement && document.activeElement.id;
+    for (const old of document.querySelectorAll("[data-live]")) {
+      const next = fresh.getElementById(old.id);
+      if (!next || next.innerHTML === old.dataset.text) continue;
+      const isFirst = old.dataset.text === undefined;
+      old.dataset.text = next.innerHTML;
+      if (isFirst && next.innerHTML === old.innerHTML) continue;
+      const open = new Set([...old.querySelectorAll("details[open]")].map((one) => one.id));
+      old.innerHTML = next.innerHTML;
+      for (const one of old.querySelectorAll("details")) one.open = open.has(one.id);
+    }
+    if (focused && document.activeElement.id !== focused) {
+      const again = document.getElementById(focused);
+      if (again) again.focus({ preventScroll: true });
+    }
+    if (window.prudentCharts) window.prudentCharts.drawAll(fresh);
+    tellTimes();
+    offerCopies();
+  }
+
+  function say(text, failing) {
+    button.textContent = text;
+    button.classList.toggle("failing", failing);
+  }
+
+  async function refresh() {
+    const started = performance.now();
+    try {
+      const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
+      if (answer.redirected) {
+        say("Signed out: reload", true);
+        isOn = false;
+      } else if (answer.ok) {
+        replace(new DOMParser().parseFromString(await answer.text(), "text/html"));
+        say("Live", false);
+      } else {
+        say(`Not up to date (${answer.status})`, true);
+      }
+    } catch {
+      say("No answer, trying again", true);
+    }
+    document.documentElement.dataset.refreshed = String(Number(document.documentElement.dataset.refreshed || 0) + 1);
+    wait = Math.max(EVERY_MS, COSTLY * (performance.now() - started));
+    plan();
+  }
+
+  function plan() {
+    clearTimeout(timer);
+    timer = isOn && !document.hidden ? setTimeout(refresh, wait) : null;
+  }
+
+  function start() {
+    tellTimes();
+    offerCopies();
+    setInterval(tellTimes, 10000);
+    if (!button || !document.querySelector("[data-live]")) return;
+    button.hidden = false;
+    button.title = "The page follows what happens. Press to stop it, and again to go on.";
+    button.addEventListener("click", () => {
+      isOn = !isOn;
+      button.setAttribute("aria-pressed", String(isOn));
+      say(isOn ? "Live" : "Stopped", false);
+      if (isOn) refresh();
+      else plan();
+    });
+    document.addEventListener("visibilitychange", () => {
+      if (!document.hidden && isOn) refresh();
+      else plan();
+    });
+    plan();
+  }
+
+  document.addEventListener("click", async (event) => {
+    const pressed = event.target.closest(".copy");
+    if (!pressed) return;
+    await navigator.clipboard.writeText(pressed.parentElement.querySelector("code").textContent);
+    pressed.textContent = "Copied";
+    setTimeout(() => { pressed.textContent = "Copy"; }, 1500);
+  });
+  document.addEventListener("DOMContentLoaded", start);
+})();

@@ -1,0 +1,167 @@
+"""A real browser, and services with something to look at.
+
+Chromium is not a Python package: where none is installed the tests are skipped, except on the build server (CI=true).
+"""
+
+import os
+import random
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
+
+from tests.servers import Server
+
+PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+WAIT_MS = 120_000
+"""On a busy machine. Nothing waits for a time, all for a state."""
+WIDE, PHONE = (1280, 900), (360, 740)
+HOSTILE = "Bike or van? <img src=x onerror=alert(1)> & <script>alert(2)</script>"
+OpenPage = Callable[..., Page]
+
+
+def post(server: Server, path: str, body: Any) -> Any:
+    """Send JSON as an application would; the answer."""
+    reply = httpx.post(server.url + path, json=body, timeout=60, trust_env=False)
+    reply.raise_for_status()
+    return reply.json()
+
+
+def play(server: Server, campaign_id: str, count: int, reward: Callable[[str], float], **request: Any) -> None:
+    """So many decisions, each rewarded."""
+    selects = [{"campaign_id": campaign_id} | request for _ in range(count)]
+    made = post(server, "/select/batch", {"items": selects})["items"]
+    rewards = [{"decision_id": one["decision_id"], "reward": reward(one["arm_id"])} for one in made]
+    post(server, "/reward/batch", {"items": rewards})
+
+
+def couriers(seed: int) -> Callable[[str], float]:
+    """The demo campaign's world: what a courier brings."""
+    draw = random.Random(seed)  # noqa: S311  # no secret
+
+    def reward(arm_id: str) -> float:
+        if arm_id == "bold":
+            return -1.0 if draw.random() < 0.1 else 0.9
+        return round(draw.gauss({"steady": 0.6, "slow": 0.4}[arm_id], 0.05), 3)
+
+    return reward
+
+
+def trips(server: Server, count: int, seed: int, description: str, second: str) -> None:
+    """A campaign with two named features, the distance and a second one, and some history."""
+    draw = random.Random(seed)  # noqa: S311  # no secret
+    features = [{"name": "kilometres", "center": 5, "scale": 5}, {"name": second}]
+    post(
+        server,
+        "/campaigns",
+        {
+            "campaign_id": "vehicles",
+            "description": description,
+            "risk": {"measure": "expectile", "downside_weight": 4},
+            "model": {"type": "disjoint", "dimension": 2, "features": features},
+            "arms": [{"arm_id": "bike"}, {"arm_id": "van"}],
+        },
+    )
+    for _ in range(count // 10):
+        distance, rain = round(draw.uniform(0, 10), 1), int(draw.random() < 0.3)
+        means = {"bike": 1 - 0.06 * distance - 0.5 * rain, "van": 0.7 - 0.01 * distance}
+        play(
+            server,
+            "vehicles",
+            10,
+            lambda arm_id, means=means: means[arm_id] + draw.gauss(0, 0.1),
+            context=[distance, rain],
+        )  # type: ignore[misc]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """An open service with the demo, a campaign with features, one without any decision, and one that is paused."""
+    folder = tmp_path_factory.mktemp("site")
+    server = Server(f"sqlite:///{folder}/prudent.db", folder / "server.log", arguments=["--demo"])
+    server.start(WAIT_MS / 1000)
+    try:
+        play(server, "demo", 60, couriers(1))
+        trips(server, 60, 2, HOSTILE, "rain <b>")
+        empty = {
+            "risk": {"measure": "mean"},
+            "model": {"type": "multi-armed"},
+            "arms": [{"arm_id": "a"}, {"arm_id": "b"}],
+        }
+        for name in ("fresh", "held"):
+            post(server, "/campaigns", {"campaign_id": name} | empty)
+        httpx.patch(f"{server.url}/campaigns/held", json={"status": "paused"}, trust_env=False).raise_for_status()
+        play(server, "held", 7, lambda _: 1.0)
+        yield server
+    finally:
+        server.kill()
+        print(server.log())  # noqa: T201
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Chromium, headless; of this module alone, because Playwright keeps an event loop running while it is there."""
+    program = next(filter(None, map(shutil.which, PROGRAMS)), None)
+    if program is None:
+        reason = "no Chromium is installed (Debian: apt-get install chromium)"
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"{reason}: on the build server that is an error")
+        pytest.skip(reason)
+    with sync_playwright() as playwright:
+        # root, as in a container, has no sandbox
+        arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+        launched = playwright.chromium.launch(
+            executable_path=program, args=[*arguments, "--disable-gpu"], timeout=WAIT_MS
+        )
+        yield launched
+        launched.close()
+
+
+@pytest.fixture
+def open_page(browser: Browser) -> Iterator[OpenPage]:
+    """Open a page: `open_page(url, size=PHONE, scheme="dark")`. At the end: no error, nothing from another host."""
+    complaints: list[str] = []
+    contexts = []
+
+    def watch(page: Page, host: str, expected: str | None) -> None:
+        def on_console(message: ConsoleMessage) -> None:
+            # plotly warns by a trace
+            if message.type in {"error", "warning", "trace"} and not (expected and re.search(expected, message.text)):
+                complaints.append(f"{message.type}: {message.text}")
+
+        def on_request(request: Request) -> None:
+            if urlsplit(request.url).netloc != host and not request.url.startswith("data:"):
+                complaints.append(f"asked another host: {request.url}")
+
+        page.on("console", on_console)
+        page.on("request", on_request)
+        page.on("pageerror", lambda error: complaints.append(f"exception: {error}"))
+
+    def open_one(url: str, size: tuple[int, int] = WIDE, scheme: Any = "light", expected: str | None = None) -> Page:
+        """expected: what the console may say, as a pattern: a browser complains of every status above 399."""
+        context = browser.new_context(
+            viewport={"width": size[0], "height": size[1]}, color_scheme=scheme, reduced_motion="reduce"
+        )
+        contexts.append(context)
+        context.set_default_timeout(WAIT_MS)
+        page = context.new_page()
+        watch(page, urlsplit(url).netloc, expected)
+        page.goto(url)
+        return page
+
+    yield open_one
+    for context in contexts:
+        context.close()
+    assert not complaints
+
+
+def wait_for_charts(page: Page) -> int:
+    """Wait until every chart that has something to show is drawn; how many that are."""
+    drawn = "one => one.hidden || one.querySelector('.main-svg')"
+    page.wait_for_function(f"() => [...document.querySelectorAll('[data-figure]')].every({drawn})")
+    return int(page.evaluate("() => document.querySelectorAll('[data-figure]:not([hidden])').length"))

@@ -1,0 +1,296 @@
+"""The dashboard in a real browser: what a person sees, clicks and types."""
+
+import re
+import subprocess
+from typing import Any
+
+import httpx
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.conftest import MakeServer
+from tests.dashboard.conftest import HOSTILE, PHONE, WAIT_MS, OpenPage, couriers, play, wait_for_charts
+from tests.servers import Server, clean_environment
+
+PAGES = (
+    "/",
+    "/dashboard/campaigns/demo",
+    "/dashboard/campaigns/vehicles",
+    "/dashboard/campaigns/fresh",
+    "/dashboard/campaigns/held",
+    "/dashboard/campaigns/demo/try",
+    "/dashboard/campaigns/vehicles/try",
+    "/dashboard/login",
+    "/dashboard/campaigns/nowhere",
+)
+ADMIN_KEY = "an-admin-key-that-an-operator-chose"
+expect.set_options(timeout=WAIT_MS)
+
+
+def run(command: Locator) -> str:
+    """Run a command as the page shows it."""
+    done = subprocess.run(
+        ["bash", "-c", command.inner_text()],  # noqa: S607
+        env=clean_environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    return done.stdout
+
+
+def tile(page: Page, name: str) -> Locator:
+    """The large number under a name."""
+    return page.locator("#tiles > div").filter(has=page.locator(f"dt:text-is('{name}')")).locator("dd").first
+
+
+def focused(page: Page) -> str:
+    """What the keyboard is on: its text, label or name."""
+    found = page.evaluate(
+        "() => { const one = document.activeElement;"
+        " return (one.getAttribute('aria-label') || one.innerText || one.name || one.tagName).trim(); }"
+    )
+    return str(found)
+
+
+def test_the_list_leads_to_a_campaign_by_keyboard_alone(site: Server, open_page: OpenPage) -> None:
+    """Whoever uses no mouse would not get in, or lose the way."""
+    page = open_page(site.url + "/")
+    expect(page.get_by_role("heading", name="Campaigns")).to_be_visible()
+    order = []
+    for _ in range(6):
+        page.keyboard.press("Tab")
+        order.append(focused(page))
+    assert order[:5] == ["Skip to the content", "Prudent", "Campaigns", "API", "Live"]
+    assert order[5] == "demo"
+    assert page.evaluate("() => getComputedStyle(document.activeElement, '::after').outlineStyle") == "solid"
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1, name="demo")).to_be_visible()
+    page.keyboard.press("Tab")
+    assert focused(page) == "Skip to the content"
+    page.keyboard.press("Enter")
+    assert page.evaluate("() => document.activeElement.id") == "main"
+
+
+def test_a_campaign_shows_its_numbers_and_charts(site: Server, open_page: OpenPage) -> None:
+    """The page would be an empty frame: charts blocked by the policy, or numbers that are not the service's."""
+    page = open_page(f"{site.url}/dashboard/campaigns/demo")
+    assert wait_for_charts(page) == 3
+    report = httpx.get(f"{site.url}/campaigns/demo/report", trust_env=False).json()
+    assert tile(page, "Decisions").inner_text() == f"{report['plays']:,}"
+    assert tile(page, "Rewards").inner_text() == f"{report['observations']:,}"
+    assert tile(page, "Waiting for a reward").inner_text() == f"{report['pending']:,}"
+    for arm in report["arms"]:
+        cells = page.locator("#arms tbody tr").filter(has_text=arm["arm_id"]).locator("td").all_inner_texts()
+        assert cells[0] == f"{100 * arm['share']:.0f}%" or arm["share"] < 0.01
+        assert cells[1] == f"{arm['rewards']['n']:,}"
+        assert float(cells[2].replace("\N{MINUS SIGN}", "-")) == pytest.approx(arm["rewards"]["mean"], abs=5e-3)
+        assert float(cells[4].replace("\N{MINUS SIGN}", "-")) == pytest.approx(arm["rewards"]["risk"], abs=5e-3)
+    bars = page.locator("#rewards-chart .bars .point path")
+    assert bars.count() > 20
+    expect(page.locator("#found")).to_contain_text("By the average alone, bold would lead")
+
+
+def test_a_chart_can_be_played_with(site: Server, open_page: OpenPage) -> None:
+    """A picture that says no number where one points at it."""
+    page = open_page(f"{site.url}/dashboard/campaigns/demo")
+    wait_for_charts(page)
+    chart = page.locator("#shares-chart")
+    chart.scroll_into_view_if_needed()
+    box = chart.locator(".nsewdrag").first.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.mouse.move(box["x"] + box["width"] / 2 + 3, box["y"] + box["height"] / 2)
+    expect(chart.locator(".hoverlayer")).to_contain_text("decision")
+    expect(chart.locator(".hoverlayer")).to_contain_text("steady")
+    before = chart.locator(".scatterlayer .trace").count()
+    chart.locator(".legendtoggle").first.click()
+    page.wait_for_function(
+        "count => document.querySelectorAll('#shares-chart .scatterlayer .trace').length < count", arg=before
+    )
+
+
+def test_the_page_follows_and_keeps_the_readers_place(site: Server, open_page: OpenPage) -> None:
+    """Numbers that are stale, or a page that jumps to its top and closes what one reads every five seconds."""
+    page = open_page(f"{site.url}/dashboard/campaigns/demo")
+    wait_for_charts(page)
+    before = int(tile(page, "Decisions").inner_text().replace(",", ""))
+    words = page.locator("#words")
+    words.locator("summary").click()
+    link = page.locator("#recent a").first
+    link.focus()
+    name = link.get_attribute("id")
+    place = page.evaluate("() => scrollY")
+    assert place > 0
+    play(site, "demo", 3, couriers(3))
+    expect(tile(page, "Decisions")).to_have_text(f"{before + 3:,}")
+    assert page.evaluate("() => scrollY") == place
+    assert words.get_attribute("open") is not None
+    assert page.evaluate("() => document.activeElement.id") == name
+    button = page.get_by_role("button", name="Live")
+    button.press("Space")
+    expect(page.get_by_role("button", name="Stopped")).to_have_attribute("aria-pressed", "false")
+
+
+def test_a_service_that_is_gone_is_said_to_be(
+    make_server: MakeServer, sqlite_database: str, open_page: OpenPage
+) -> None:
+    """Numbers of an hour ago would look like those of now."""
+    server = make_server(sqlite_database, arguments=["--demo"])
+    page = open_page(f"{server.url}/dashboard/campaigns/demo", expected="ERR_CONNECTION|Failed to fetch")
+    wait_for_charts(page)
+    server.kill()
+    expect(page.locator("#live")).to_have_text("No answer, trying again")
+    server.start()
+    expect(page.locator("#live")).to_have_text("Live")
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_nothing_is_wider_than_a_phone(site: Server, open_page: OpenPage, path: str) -> None:
+    """On a phone one would have to push every line to and fro."""
+    page = open_page(site.url + path, size=PHONE, expected="404")
+    wait_for_charts(page)
+    page.evaluate("() => document.querySelectorAll('details').forEach(one => { one.open = true; })")
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= PHONE[0]
+    small = page.evaluate(
+        "() => [...document.querySelectorAll('main p, main td, main dd, main input, main .button')]"
+        ".filter(one => one.offsetParent && parseFloat(getComputedStyle(one).fontSize) < 12).length"
+    )
+    assert small == 0
+
+
+def test_the_dark_scheme_reaches_page_and_charts(site: Server, open_page: OpenPage) -> None:
+    """At night the page would blind, or dark charts lie on dark ground."""
+    colours: dict[str, Any] = {}
+    script = (
+        "() => [getComputedStyle(document.body).backgroundColor,"
+        " getComputedStyle(document.querySelector('#worth-chart .ytick text')).fill]"
+    )
+    for scheme in ("light", "dark"):
+        page = open_page(f"{site.url}/dashboard/campaigns/demo", scheme=scheme)
+        wait_for_charts(page)
+        colours[scheme] = [sum(map(int, re.findall(r"\d+", text)[:3])) for text in page.evaluate(script)]
+    assert colours["light"][0] > 600 > 200 > colours["light"][1]
+    assert colours["dark"][0] < 200 < 600 < colours["dark"][1]
+    was = page.evaluate(script)[1]
+    page.emulate_media(color_scheme="light")  # the sun rises
+    fill = "getComputedStyle(document.querySelector('#worth-chart .ytick text')).fill"
+    page.wait_for_function(f"was => {fill} !== was", arg=was)
+
+
+def test_what_users_wrote_is_shown_and_not_run(site: Server, open_page: OpenPage) -> None:
+    """A description could take over the session of everyone who looks."""
+    for path in ("/", "/dashboard/campaigns/vehicles", "/dashboard/campaigns/vehicles/try"):
+        page = open_page(site.url + path)
+        wait_for_charts(page)
+        assert page.locator("img[src='x']").count() == 0
+        assert page.locator("main script:not([type='application/json'])").count() == 0
+        assert (HOSTILE in page.inner_text("main")) == ("try" not in path)
+    assert page.get_by_label("rain <b>").count() == 1
+
+
+def test_an_empty_service_says_how_to_begin(make_server: MakeServer, sqlite_database: str, open_page: OpenPage) -> None:
+    """A newcomer would see an empty page. The printed command makes a campaign, which appears by itself."""
+    server = make_server(sqlite_database)
+    page = open_page(server.url + "/")
+    expect(page.get_by_role("heading", name="No campaigns yet")).to_be_visible()
+    run(page.locator("pre").first)
+    link = page.get_by_role("link", name="couriers")
+    expect(link).to_be_visible()
+    link.click()
+    expect(page.get_by_role("heading", name="Nothing has happened yet")).to_be_visible()
+    assert wait_for_charts(page) == 1  # what each arm is worth, before anything is known
+    expect(page.locator("#shares-empty")).to_have_text("No decisions yet.")
+    run(page.locator("pre").first)
+    expect(tile(page, "Decisions")).to_have_text("1")
+    expect(page.locator("#shares-chart .main-svg").first).to_be_visible()
+
+
+def test_a_pause_is_seen_and_can_be_ended(site: Server, open_page: OpenPage) -> None:
+    """A campaign that does not learn would look like one that does."""
+    page = open_page(f"{site.url}/dashboard/campaigns/held")
+    expect(page.locator("#status")).to_have_text("learning paused")
+    banner = page.locator("#paused")
+    expect(banner).to_contain_text("Learning paused.")
+    expect(banner).to_contain_text("7 of them wait")
+    banner.locator("summary").click()
+    run(banner.locator("pre"))
+    expect(page.locator("#status")).to_have_text("learning")
+    expect(banner).to_be_empty()
+    httpx.patch(f"{site.url}/campaigns/held", json={"status": "paused"}, trust_env=False).raise_for_status()
+
+
+def test_a_select_by_hand_with_features(site: Server, open_page: OpenPage) -> None:
+    """The first thing that a product team tries. A preview must record nothing, a decision once."""
+    page = open_page(f"{site.url}/dashboard/campaigns/vehicles/try", expected="422")
+    page.get_by_label("kilometres").fill("9")
+    page.get_by_label("rain <b>").fill("1")
+    before = httpx.get(f"{site.url}/campaigns/vehicles/report", trust_env=False).json()["plays"]
+    page.get_by_role("button", name="Preview").click()
+    page.wait_for_url("**x.0.0=9*")
+    expect(page.locator("#preview .big")).to_have_text("van")
+    assert wait_for_charts(page) == 1
+    assert httpx.get(f"{site.url}/campaigns/vehicles/report", trust_env=False).json()["plays"] == before
+    page.get_by_role("button", name="Decide and record").click()
+    decision = page.locator("#decision")
+    expect(decision).to_contain_text("Decided and recorded")
+    assert page.get_by_label("kilometres").input_value() == "9"
+    page.reload()
+    report = httpx.get(f"{site.url}/campaigns/vehicles/report", trust_env=False).json()
+    assert report["plays"] == before + 1
+    answer = run(decision.locator("pre"))
+    assert '"duplicate":false' in answer
+    expect(page.locator("#reward")).to_contain_text("Reward 0.")
+    page.get_by_label("kilometres").fill("many")
+    page.get_by_role("button", name="Preview").click()
+    expect(page.get_by_role("alert")).to_contain_text("kilometres: fill in a number")
+    assert page.get_by_label("kilometres").get_attribute("aria-invalid") == "true"
+
+
+def test_the_form_in_the_order_of_the_keyboard(site: Server, open_page: OpenPage) -> None:
+    """One would type into the wrong field."""
+    page = open_page(f"{site.url}/dashboard/campaigns/vehicles/try")
+    page.get_by_label("kilometres").focus()
+    order = []
+    for _ in range(4):
+        page.keyboard.press("Tab")
+        order.append(focused(page))
+    assert order == ["x.0.1", "explore", "Preview", "Decide and record"]
+
+
+def test_copying_a_command(site: Server, open_page: OpenPage) -> None:
+    """The button that everyone presses first."""
+    page = open_page(f"{site.url}/dashboard/campaigns/fresh")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.locator(".copy").first.click()
+    expect(page.locator(".copy").first).to_have_text("Copied")
+    copied = page.evaluate("() => navigator.clipboard.readText()")
+    assert copied == page.locator("pre").first.inner_text()
+    assert copied.startswith(f"curl -s {site.url}/select")
+
+
+def test_signing_in_and_out(make_server: MakeServer, sqlite_database: str, open_page: OpenPage) -> None:
+    """With keys in use nobody would get in, or everybody."""
+    server = make_server(sqlite_database, environment={"PRUDENT_ADMIN_KEY": ADMIN_KEY}, arguments=["--demo"])
+    page = open_page(f"{server.url}/dashboard/campaigns/demo?x=1", expected="401")
+    field = page.get_by_label("API key")
+    expect(field).to_be_focused()
+    field.fill("wrong")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text("This is no valid key")
+    page.get_by_label("API key").fill(ADMIN_KEY)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1, name="demo")).to_be_visible()
+    assert page.url.endswith("/dashboard/campaigns/demo?x=1")
+    (cookie,) = page.context.cookies()
+    assert cookie["httpOnly"]
+    assert cookie["sameSite"] == "Strict"
+    assert ADMIN_KEY not in cookie["value"]
+    expect(page.locator("footer")).to_contain_text("signed in as admin")
+    page.get_by_role("link", name="Try a select").click()
+    page.get_by_role("button", name="Decide and record").click()
+    expect(page.locator("#decision")).to_contain_text("$PRUDENT_API_KEY")
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_label("API key")).to_be_visible()
+    assert page.context.cookies() == []
