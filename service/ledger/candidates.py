@@ -45,10 +45,12 @@ def find_candidates(state: CampaignState, request: Select) -> tuple[list[Candida
     return candidates, chosen
 
 
-def score(state: CampaignState, candidates: list[Candidate]) -> Scores:
-    """Estimate, bonus and index of each candidate."""
+def score(state: CampaignState, candidates: list[Candidate], matrix: Floats | None = None) -> Scores:
+    """Estimate, bonus and index of each candidate. matrix: the request's, used where no listed arm was left out."""
     if state.shared:
-        return state.policy.score(np.array([candidate.features for candidate in candidates]))
+        if matrix is None or len(matrix) != len(candidates):
+            matrix = np.array([candidate.features for candidate in candidates])
+        return state.policy.score(matrix)
     blocks = np.array([candidate.position for candidate in candidates], dtype=np.intp)
     return state.policy.score(candidates[0].features, blocks)
 
@@ -70,15 +72,17 @@ def _shared(state: CampaignState, request: Select) -> dict[str, Candidate]:
     else:
         listed = list(request.arms)
     known: dict[str, Candidate] = {}
+    expected, by_id = state.policy.feature_map.dimension, state.by_id
     for order, (arm_id, features) in enumerate(listed):
         if arm_id in known:
             raise InvalidCommandError("is there twice", field=f"arms.{order}.arm_id")
-        arm = state.by_id.get(arm_id)
+        arm = by_id.get(arm_id)
         if features is None:
             features = None if arm is None else arm.features
             if features is None:
                 raise InvalidCommandError("this arm has no registered features", field=f"arms.{order}.features")
-        check_dimension(state, features, f"arms.{order}.features")
+        if len(features) != expected:
+            check_dimension(state, features, f"arms.{order}.features")
         known[arm_id] = Candidate(arm_id, features, None if arm is None else arm.position)
     return known
 
