@@ -1,9 +1,13 @@
 """Inserts of many rows, compiled once: the compiler's work for each row costs more than the row itself."""
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 from sqlalchemy import Connection, Table, insert
+
+STATEMENT_ROWS_MAX = 64
+"""Rows of one SQLite statement: there is a prepared one for each number up to here."""
 
 
 class Insertion:
@@ -18,10 +22,18 @@ class Insertion:
 
     def execute(self, connection: Connection, rows: Sequence[Any]) -> None:
         """Insert the rows in their order. No round trip for none."""
-        if not rows:
-            return
         dialect = connection.dialect
         if dialect.name not in self._texts:
             self._texts[dialect.name] = str(self._statement.compile(dialect=dialect, column_keys=self._fields))
-        values = rows if dialect.positional else [row._asdict() for row in rows]
-        connection.exec_driver_sql(self._texts[dialect.name], values)
+        text = self._texts[dialect.name]
+        if not dialect.positional:
+            if rows:
+                connection.exec_driver_sql(text, [row._asdict() for row in rows])
+            return
+        # The driver gives up the interpreter's lock for every statement, and waits for it while requests are parsed:
+        # many rows in one statement, instead of one statement many times.
+        head, _, places = text.rpartition("VALUES ")
+        for first in range(0, len(rows), STATEMENT_ROWS_MAX):
+            part = rows[first : first + STATEMENT_ROWS_MAX]
+            values = ", ".join([places] * len(part))
+            connection.exec_driver_sql(f"{head}VALUES {values}", tuple(chain.from_iterable(part)))
