@@ -206,24 +206,21 @@ def choose(
     # lists: for the usual number of arms they are several times faster here than arrays
     estimates, indexes = scores.estimates.tolist(), scores.indexes.tolist()
     tolerance = TIE_TOLERANCE * max(map(add, map(abs, estimates), scores.bonuses.tolist()))
-    greedy, greedy_ties = _break_tie(_best(estimates, tolerance), tie_seed)
+    threshold = max(estimates) - tolerance
+    greedy, greedy_ties = _break_tie([k for k, value in enumerate(estimates) if value >= threshold], tie_seed)
     if len(indexes) == 1:
         return Choice(0, 0, "only-arm", 1.0)
     if not explore:
         return Choice(greedy, greedy, "greedy", 1 / greedy_ties)
-    counts = [] if plays is None else [inf if count is None else count for count in plays]
-    fewest = min(counts, default=inf)
-    if fewest < warmup:
-        position, ties = _break_tie([k for k, count in enumerate(counts) if count == fewest], tie_seed)
-        return Choice(position, greedy, "warmup", 1 / ties)
-    position, ties = _break_tie(_best(indexes, tolerance), tie_seed)
+    if plays is not None:
+        counts = [inf if count is None else count for count in plays]
+        fewest = min(counts)
+        if fewest < warmup:
+            position, ties = _break_tie([k for k, count in enumerate(counts) if count == fewest], tie_seed)
+            return Choice(position, greedy, "warmup", 1 / ties)
+    threshold = max(indexes) - tolerance
+    position, ties = _break_tie([k for k, value in enumerate(indexes) if value >= threshold], tie_seed)
     return Choice(position, greedy, "index", 1 / ties)
-
-
-def _best(values: list[float], tolerance: float) -> list[int]:
-    """Positions of the values within the tolerance of the largest."""
-    threshold = max(values) - tolerance
-    return [k for k, value in enumerate(values) if value >= threshold]
 
 
 def _break_tie(positions: list[int], seed: tuple[int, str]) -> tuple[int, int]:

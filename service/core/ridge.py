@@ -163,10 +163,11 @@ class Ridge:
         unexplained, which may vanish, and is not used.
         """
         matrix = self._current_sums(block)
-        daxpy(self._ones, matrix.ravel("K"), a=self.regularization, incy=self.dimension + 2)
+        dimension = self.dimension
+        daxpy(self._ones, matrix.ravel("K"), dimension, self.regularization, 0, 1, 0, dimension + 2)
         cholesky, failed = dpotrf(matrix, 1, 0, 1)
         cholesky[-1, -1] = 1.0
-        return cholesky, failed if failed <= self.dimension else 0
+        return cholesky, failed if failed <= dimension else 0
 
     def _solve(self, block: int) -> tuple[Array, float]:
         """Return theta, (d,), and the sum of squared residuals there."""
