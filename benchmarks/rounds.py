@@ -90,6 +90,7 @@ def _rows(group: Group, place: int, runs: dict[tuple[int, int], list[Run]]) -> l
             {
                 "group": group.label,
                 "name": case.name,
+                "is_first": which == 0,
                 "kind": case.kind,
                 "connections": case.connections,
                 "rate": statistics.median(one.rate for one in mine),
@@ -111,13 +112,11 @@ def table(rows: Sequence[Row], title: str, caption: str) -> Table:
     shown.add_column("")
     for heading in ("conns", "per second", "p50 ms", "p99 ms", "failed", "ratio", "p99 ratio"):
         shown.add_column(heading, justify="right", no_wrap=True)
-    label = None
     for row in rows:
-        first = row["group"] != label
-        label = row["group"]
+        first = row["is_first"]
         ratios = [] if first else [f"{row[name]:.2f}" if row[name] else "" for name in ("ratio", "p99_ratio")]
         shown.add_row(
-            f"{label}: {row['kind']}" if first else "",
+            f"{row['group']}: {row['kind']}" if first else "",
             row["name"],
             str(row["connections"]),
             f"{row['rate']:,.0f}",
