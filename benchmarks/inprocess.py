@@ -95,7 +95,8 @@ def measure(rounds: int, repeats: int, python: Path | None) -> tuple[Times, list
                 try:
                     times.setdefault(name, []).append(rival(name, rounds, python))
                 except subprocess.CalledProcessError as error:
-                    missing[name] = error.stderr.decode(errors="replace").strip().splitlines()[-1]
+                    lines = error.stderr.decode(errors="replace").strip().splitlines()
+                    missing[name] = lines[-1] if lines else str(error)
                 except (OSError, subprocess.TimeoutExpired) as error:
                     missing[name] = str(error)
     return times, [f"{name}: {reason}" for name, reason in missing.items()]

@@ -31,6 +31,10 @@ class NoClientError(Exception):
     """The Python client does not make this load, and wrk is not installed."""
 
 
+class BrokenLoadError(Exception):
+    """wrk did not run."""
+
+
 @dataclass(frozen=True)
 class Target:
     """Something to put under load: an address and a prefix of its paths."""
@@ -162,8 +166,10 @@ def _run_wrk(
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=seconds + DRAIN_SECONDS_MAX,
-            check=True,
+            check=False,
         )
+    if done.returncode != 0 or not done.stdout:
+        raise BrokenLoadError(f"wrk: {(done.stderr or done.stdout).decode(errors='replace').strip()}")
     found = orjson.loads(done.stdout.splitlines()[-1])
     failures = found["failed"] + found["broken"]
     return Run(found["completed"] / found["seconds"], found["p50_ms"], found["p99_ms"], failures)

@@ -6,8 +6,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Table, insert
 
-STATEMENT_ROWS_MAX = 64
-"""Rows of one SQLite statement: there is a prepared one for each number up to here."""
+PARAMETERS_MAX = 999
+"""Of one SQLite statement, in every version; there is a prepared statement for each number of rows up to there."""
 
 
 class Insertion:
@@ -18,6 +18,7 @@ class Insertion:
         if [column.name for column in table.columns if column.name in self._fields] != self._fields:
             raise ValueError(f"the fields must be columns of {table.name}, in the table's order")
         self._statement = insert(table)
+        self._rows_max = PARAMETERS_MAX // len(self._fields)
         self._texts: dict[str, str] = {}
 
     def execute(self, connection: Connection, rows: Sequence[Any]) -> None:
@@ -33,7 +34,7 @@ class Insertion:
         # The driver gives up the interpreter's lock for every statement, and waits for it while requests are parsed:
         # many rows in one statement, instead of one statement many times.
         head, _, places = text.rpartition("VALUES ")
-        for first in range(0, len(rows), STATEMENT_ROWS_MAX):
-            part = rows[first : first + STATEMENT_ROWS_MAX]
+        for first in range(0, len(rows), self._rows_max):
+            part = rows[first : first + self._rows_max]
             values = ", ".join([places] * len(part))
             connection.exec_driver_sql(f"{head}VALUES {values}", tuple(chain.from_iterable(part)))
