@@ -71,8 +71,10 @@ docs: $(VENV)/.dev ## Build these pages as a site that needs no network, in site
 coverage: $(VENV)/.dev ## How often the intervals hold; writes docs/coverage.md (about fifteen minutes)
 	$(BIN)/python -m benchmarks.coverage $(COVERAGE)
 
-bench: $(VENV)/.dev ## Compare throughput with a no-op (BENCH='--seconds 2 --rounds 3 --database postgres --workers 2')
-	$(BIN)/python -m benchmarks.throughput $(BENCH)
+# A part of it: make bench BENCH='--parts ae'. Everything: make bench BENCH=--full (about an hour). Debian's wrk, if it
+# is there, makes the load; the libraries that we compare with live in an environment of their own.
+bench: $(VENV)/.dev $(VENV)-rivals/.made ## Speed beside a no-op, a naive service and other libraries (minutes)
+	$(BIN)/python -m benchmarks --rivals $(VENV)-rivals/bin/python $(BENCH)
 
 # It may be interrupted: the same command goes on from there.
 # Options go to the grid: PAPER='--replications 20 --servers 1'.
@@ -89,8 +91,15 @@ lock: $(VENV)/.created ## Write the lock files from pyproject.toml (UPGRADE=--up
 	$(COMPILE) pyproject.toml --constraints requirements-dev.lock --output-file requirements.lock
 	$(COMPILE) --group build --constraints requirements-dev.lock --output-file requirements-build.lock
 
+# Without a network it stays empty, and the benchmark says so.
+$(VENV)-rivals/.made: $(VENV)/.created benchmarks/rivals.txt
+	@echo 'Installing the libraries that we compare with (a minute, once)'
+	@$(BIN)/python -m venv --clear $(VENV)-rivals
+	@$(VENV)-rivals/bin/python -m pip install --quiet -r benchmarks/rivals.txt && touch $@ || \
+		echo 'They cannot be installed: the benchmark goes on without them.'
+
 clean: ## Remove the virtual environment, caches and builds; data/ stays
-	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-rivals build dist site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamps are written last, so that a set-up that broke halfway is done again.

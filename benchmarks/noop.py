@@ -6,12 +6,15 @@ model, the reply comes from one.
 """
 
 import argparse
+import os
 from typing import Any
 
 import orjson
 import uvicorn
 from fastapi import FastAPI, Request, Response
 from pydantic import BaseModel
+
+SELECT_BYTES, REWARD_BYTES = "NOOP_SELECT_BYTES", "NOOP_REWARD_BYTES"
 
 
 class Arm(BaseModel):
@@ -76,20 +79,29 @@ def create_app(select_bytes: int, reward_bytes: int) -> FastAPI:
     return app
 
 
+def create_app_from_environment() -> FastAPI:
+    """For uvicorn's worker processes."""
+    return create_app(int(os.environ[SELECT_BYTES]), int(os.environ[REWARD_BYTES]))
+
+
 def main() -> None:
-    """Serve with one worker, on uvloop and httptools as the service does."""
+    """Serve on uvloop and httptools, as the service does."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("command", choices=["serve"])
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--database-url", help="accepted and ignored: the service has it")
     parser.add_argument("--select-bytes", type=int, default=300, help="size of the reply to select")
     parser.add_argument("--reward-bytes", type=int, default=160, help="size of the reply to reward")
     options = parser.parse_args()
+    os.environ[SELECT_BYTES], os.environ[REWARD_BYTES] = str(options.select_bytes), str(options.reward_bytes)
     uvicorn.run(
-        create_app(options.select_bytes, options.reward_bytes),
+        "benchmarks.noop:create_app_from_environment",
+        factory=True,
         host=options.host,
         port=options.port,
+        workers=options.workers,
         loop="uvloop",
         http="httptools",
         access_log=False,

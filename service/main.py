@@ -34,6 +34,9 @@ from service.settings import Limits, Settings, read_settings
 from service.sharing import FOLDER_VARIABLE
 from service.store.engines import create_read_engine, create_write_engine, parse_database_url
 
+YOUNG_OBJECTS_MAX = 10_000
+"""Before they are looked at for cycles: a batch with its requests has thousands, and makes hardly any garbage."""
+
 
 def create_app(settings: Settings, metrics_folder: Path | None = None) -> FastAPI:
     """The service. Nothing is opened or started before its lifespan begins.
@@ -63,6 +66,7 @@ def create_app(settings: Settings, metrics_folder: Path | None = None) -> FastAP
             watch = asyncio.create_task(access.watch_keys(ring, read, settings.keys_refresh_seconds))
             gc.collect()
             gc.freeze()  # the start-up heap is never garbage; scanning it made the slowest 1% of requests
+            gc.set_threshold(YOUNG_OBJECTS_MAX, *gc.get_threshold()[1:])
             try:
                 yield {"limits": settings.limits}  # for the connections' protocol
             finally:

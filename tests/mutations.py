@@ -203,8 +203,14 @@ MUTATIONS = (
     Mutation(
         "a stalled database waited for",
         LEDGER,
-        (("async with asyncio.timeout(self._limits.answer_seconds_max):", "async with asyncio.timeout(None):"),),
+        (("loop.call_later(self._limits.answer_seconds_max, ", "loop.call_later(3_600, "),),
         f"{TRUST}/test_faults.py::test_a_postgres_that_stalls",
+    ),
+    Mutation(
+        "a remembered decision believed after its campaign's end",
+        "service/ledger/batch.py",
+        (("        if stale or ended:", "        if stale:"), ("self._recent.forget(ended)", "pass")),
+        "tests/ledger/test_recent.py::test_a_decision_is_forgotten_with_its_campaign",
     ),
     Mutation(
         "a corrupt snapshot believed",

@@ -3,13 +3,15 @@
 import asyncio
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from array import array
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 from fastapi import Request
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from starlette.requests import ClientDisconnect
+from starlette.types import Message, Receive
 
 from service.api.problems import BadBodyError, InvalidItemError
 from service.api.splitting import MalformedBatchError, TooManyItemsError, split_items
@@ -26,8 +28,8 @@ BREATH_BYTES = 2**16
 """After so many bytes of work on a batch, other requests get their turn; a body up to this needs no further check."""
 
 NDJSON = "application/x-ndjson"
-_JSON = re.compile(r"application/([^/]+\+)?json")
-_NDJSON = re.compile(r"application/(x-)?(ndjson|jsonlines|jsonl)")
+_JSON = re.compile(rb"application/([^/]+\+)?json")
+_NDJSON = re.compile(rb"application/(x-)?(ndjson|jsonlines|jsonl)")
 
 
 class Bodies:
@@ -84,7 +86,7 @@ class Bodies:
     async def stream_ndjson(self, request: Request) -> AsyncIterator[bytes]:
         """The pieces of a body that is never in memory as a whole. Raises BadBodyError."""
         limits = self._limits
-        _check_head(request, limits.import_body_bytes_max, _NDJSON, NDJSON)
+        _check_head(request.scope["headers"], limits.import_body_bytes_max, _NDJSON, NDJSON)
         received, waited, more = 0, 0.0, True
         while more:
             # as much time for every further piece of the usual size as for a usual body
@@ -141,28 +143,35 @@ class Bodies:
 
     async def _receive(self, request: Request, bytes_max: int) -> Raw:
         """The whole body. Raises BadBodyError or OverloadedError. What it holds counts until it is given back."""
-        _check_head(request, bytes_max)
+        _check_head(request.scope["headers"], bytes_max)
+        message = _first_message(request.receive)
+        if message is not None and message["type"] == "http.request" and not message.get("more_body", False):
+            body: Raw = message.get("body", b"")
+            self._hold(len(body), 0, bytes_max)
+            return body
+        return await self._receive_in_time(request.receive, message, bytes_max)
+
+    async def _receive_in_time(self, receive: Receive, message: Message | None, bytes_max: int) -> Raw:
+        """What has not arrived in one piece. message: its first piece, if it is there."""
         body: Raw = b""
         seconds = self._limits.body_seconds_max
         try:
             async with asyncio.timeout(seconds):
                 more = True
                 while more:
-                    message = await request.receive()
+                    if message is None:
+                        message = await receive()
                     if message["type"] == "http.disconnect":
                         raise ClientDisconnect
                     chunk, more = message.get("body", b""), message.get("more_body", False)
-                    if len(body) + len(chunk) > bytes_max:
-                        raise _too_large(bytes_max)
-                    if self._held + len(chunk) > self._limits.bodies_bytes_max:
-                        raise OverloadedError("too many large requests are arriving: try again")
+                    message = None
+                    self._hold(len(chunk), len(body), bytes_max)
                     if body:
                         if isinstance(body, bytes):
                             body = bytearray(body)
                         body += chunk
                     else:
                         body = chunk
-                    self._held += len(chunk)
         except BaseException as error:
             self._held -= len(body)
             if isinstance(error, TimeoutError):
@@ -170,21 +179,61 @@ class Bodies:
             raise
         return body
 
+    def _hold(self, added: int, before: int, bytes_max: int) -> None:
+        """Count what a body has grown by. Raises BadBodyError or OverloadedError, and counts nothing."""
+        if before + added > bytes_max:
+            raise _too_large(bytes_max)
+        if self._held + added > self._limits.bodies_bytes_max:
+            raise OverloadedError("too many large requests are arriving: try again")
+        self._held += added
+
+
+def _first_message(receive: Receive) -> Message | None:
+    """What has arrived already, without a timer: nearly every body comes in one piece with its head.
+
+    None where it would have to be waited for; then nothing has been taken, and it can be asked for again.
+    """
+    waiting = receive()
+    if not isinstance(waiting, Coroutine):
+        return None
+    try:
+        waiting.send(None)
+    except StopIteration as arrived:
+        message: Message = arrived.value
+        return message
+    waiting.close()
+    return None
+
 
 def _check_head(
-    request: Request, bytes_max: int, accepted: re.Pattern[str] = _JSON, usual: str = "application/json"
+    headers: list[tuple[bytes, bytes]],
+    bytes_max: int,
+    accepted: re.Pattern[bytes] = _JSON,
+    usual: str = "application/json",
 ) -> None:
-    """Raises BadBodyError: 415 if the body is encoded or not of this type, 413 if it is announced to be too large."""
-    headers = request.headers
-    if headers.get("content-encoding", "identity").lower() != "identity":
+    """Raises BadBodyError: 415 if the body is encoded or not of this type, 413 if it is announced to be too large.
+
+    headers: names in small letters, as ASGI has them; of several with one name, the first counts.
+    """
+    encoding = kind = declared = None
+    is_from_page = False
+    for name, value in headers:
+        if name == b"content-type":
+            kind = value if kind is None else kind
+        elif name == b"content-length":
+            declared = value if declared is None else declared
+        elif name == b"content-encoding":
+            encoding = value if encoding is None else encoding
+        elif name == b"origin":
+            is_from_page = True
+    if encoding is not None and encoding.lower() != b"identity":
         raise BadBodyError(415, "encoded bodies are not accepted: send it without Content-Encoding")
     # a page on another site can send a body without a type, unasked; browsers then name its Origin
-    default = "" if "origin" in headers else usual
-    kind = headers.get("content-type", default).split(";")[0].strip().lower()
-    if not accepted.fullmatch(kind):
+    if kind is None:
+        kind = b"" if is_from_page else usual.encode()
+    if not accepted.fullmatch(kind) and not accepted.fullmatch(kind.split(b";")[0].strip().lower()):
         raise BadBodyError(415, f"send {'JSON' if accepted is _JSON else 'NDJSON'}, with Content-Type: {usual}")
-    declared = headers.get("content-length", "")
-    if declared.isdecimal() and int(declared) > bytes_max:
+    if declared is not None and declared.isdigit() and int(declared) > bytes_max:
         raise _too_large(bytes_max)
 
 
@@ -203,3 +252,16 @@ def documented(model: type[BaseModel], example: Any = None) -> dict[str, Any]:
 def floats(values: list[float] | None) -> Floats | None:
     """A list of features as an array."""
     return None if values is None else np.array(values, dtype=np.float64)
+
+
+def matrix_of(lists: Sequence[list[float] | None]) -> Floats | None:
+    """Lists of features as one array, (K, d); None unless all are there and of one length."""
+    width = None if not lists or lists[0] is None else len(lists[0])
+    if width is None:
+        return None
+    values = array("d")
+    for one in lists:
+        if one is None or len(one) != width:
+            return None
+        values.fromlist(one)  # three times as fast as numpy's own way from nested lists
+    return np.frombuffer(values, np.float64).reshape(len(lists), width)

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ValidationError
 
 from service.api import examples
-from service.api.bodies import Bodies, Raw, documented, floats
+from service.api.bodies import Bodies, Raw, documented, floats, matrix_of
 from service.api.problems import describe_error, describe_validation, is_not_json
 from service.api.replies import (
     PROBLEMS,
@@ -21,7 +21,7 @@ from service.api.replies import (
     render_receipt,
 )
 from service.api.requests import RewardBatch, RewardRequest, SelectBatch, SelectRequest
-from service.ledger.commands import Command, Reward, Select
+from service.ledger.commands import Command, Floats, Reward, Select
 from service.ledger.errors import InvalidCommandError
 from service.ledger.ledger import Ledger
 
@@ -36,10 +36,17 @@ def select_command(request: SelectRequest) -> Select:
         names = getattr(request, field)
         if names is not None and len(set(names)) != len(names):
             raise InvalidCommandError("names an arm twice", field=field)
+    arms, matrix = request.arms, None
+    listed: list[tuple[str, Floats | None]] | None = None
+    if arms is not None:
+        matrix = matrix_of([arm.features for arm in arms])
+        rows = [floats(arm.features) for arm in arms] if matrix is None else matrix
+        listed = [(arm.arm_id, row) for arm, row in zip(arms, rows, strict=True)]
     return Select(
         campaign_id=request.campaign_id,
         decision_id=request.decision_id,
-        arms=None if request.arms is None else [(arm.arm_id, floats(arm.features)) for arm in request.arms],
+        arms=listed,
+        matrix=matrix,
         context=floats(request.context),
         eligible=None if request.eligible is None else frozenset(request.eligible),
         exclude=frozenset(request.exclude),

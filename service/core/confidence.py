@@ -12,9 +12,10 @@ from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dpotrf, dtrtri
+from scipy.linalg.blas import ddot, dgemm, dgemv
 
-from service.core.losses import EntropicLoss, Loss
+from service.core.factor import inverse_factor, log_determinant_of, with_row
+from service.core.losses import EntropicLoss, Loss, SquaredLoss
 
 Bonus = Literal["local", "global", "local-tight", "global-tight"]
 Conditioning = float | Literal["theory", "self-concordant"] | None
@@ -24,12 +25,23 @@ Radius = Literal["per-arm", "joint"]
 class Evidence(Protocol):
     """What the confidence needs from an estimator; every estimator has it. B blocks of dimension d."""
 
-    theta: NDArray[np.float64]
-    """(B, d), the published estimate."""
-    gram: NDArray[np.float64]
-    """(B, d, d), sum of x x^T."""
-    weighted_gram: NDArray[np.float64]
-    """(B, d, d), sum of d2(y, <theta, x>) x x^T."""
+    @property
+    def theta(self) -> NDArray[np.float64]:
+        """(B, d), the published estimate."""
+
+    @property
+    def gram(self) -> NDArray[np.float64]:
+        """(B, d, d), sum of x x^T."""
+
+    @property
+    def weighted_gram(self) -> NDArray[np.float64]:
+        """(B, d, d), sum of d2(y, <theta, x>) x x^T."""
+
+    def known_factor(self, block: int) -> tuple[NDArray[np.float64], float | None] | None:
+        """F with F^T F = (sum of d2 x x^T + alpha I)^-1 and a row to write to, (d + 1, d), from those that keep an F.
+
+        And the logarithm of that matrix's determinant, if it comes with it. Valid after ``refresh``, as all else is.
+        """
 
     @property
     def d1_squares(self) -> float:
@@ -101,7 +113,14 @@ class Confidence:
         else:
             self._metric_ridge = alpha / m
             self._radius_weight, self._bound_weight = doubled * sqrt(kappa / m), doubled * sqrt(alpha / m)
-        self._inverse_factors = np.zeros((blocks, dimension, dimension))
+        # where the curvature is 1 the two sums are one
+        is_flat = isinstance(loss, SquaredLoss)
+        self._takes_known = (self._is_local or is_flat) and self._metric_ridge == alpha
+        self._is_one = (not self._is_local or is_flat) and self._metric_ridge == self._radius_ridge
+        self._base = dimension * log(self._radius_ridge)
+        self._level = 2 * log(1 / settings.delta)
+        # each block's inverse factor F, and under it theta: one product gives estimates and bonuses
+        self._scoring = [np.zeros((dimension + 1, dimension))] * blocks
         self._log_determinants = np.zeros(blocks)
         self._multipliers = np.zeros(blocks)
 
@@ -110,7 +129,7 @@ class Confidence:
         """(B,) r of each block, in units of the noise scale's (the reward's) unit; equal where joint."""
         blocks = len(self._log_determinants)
         if self.settings.radius == "joint" or blocks == 1:
-            total = 2 * log(1 / self.settings.delta) + float(np.add.reduce(self._log_determinants))
+            total = self._level + float(np.add.reduce(self._log_determinants))
             return np.array([self.noise_scale * sqrt(max(total, 0.0))] * blocks)
         levels = 2 * np.log(1 / self._deltas(blocks)) + self._log_determinants
         return np.asarray(self.noise_scale * np.sqrt(np.maximum(levels, 0.0)))
@@ -129,54 +148,84 @@ class Confidence:
 
     def refresh(self, evidence: Evidence, changed: Iterable[int]) -> None:
         """Recompute the changed blocks' metric, then the radii. O(d^3) a changed block."""
-        blocks, dimension = evidence.theta.shape
+        theta = evidence.theta
+        blocks, dimension = theta.shape
         if blocks > len(self._log_determinants):
             self._grow(blocks, dimension)
-        metric_matrices = evidence.weighted_gram if self._is_local else evidence.gram
-        is_one = metric_matrices is evidence.gram and self._metric_ridge == self._radius_ridge
-        base = dimension * log(self._radius_ridge)
         for block in changed:
-            factor, log_determinant = inverse_factor(metric_matrices[block], self._metric_ridge)
-            self._inverse_factors[block] = factor
-            if not is_one:
-                log_determinant = log_determinant_of(evidence.gram[block], self._radius_ridge)
-            self._log_determinants[block] = log_determinant - base
-        self._refresh_dials(evidence)
+            factor, log_determinant = self._metric(evidence, block)
+            factor[-1] = theta[block]
+            self._scoring[block] = factor
+            self._log_determinants[block] = log_determinant - self._base
+        self._refresh_dials(evidence, theta)
+        if blocks == 1:
+            level = self._level + self._log_determinants.item(0)
+            radius = self.noise_scale * sqrt(level) if level > 0.0 else 0.0
+            self._multipliers[0] = self._radius_weight * radius + self._bound_weight * self.parameter_bound
+            return
         bound = self.parameter_bound * (sqrt(blocks) if self.settings.radius == "joint" else 1.0)
         self._multipliers = self._radius_weight * self.radii + self._bound_weight * bound
 
+    def _metric(self, evidence: Evidence, block: int) -> tuple[NDArray[np.float64], float]:
+        """The inverse factor of a block's metric, a row for theta under it, and the log determinant of its radius."""
+        known = evidence.known_factor(block) if self._takes_known else None
+        log_determinant: float | None
+        if known is None:
+            matrices = evidence.weighted_gram if self._is_local else evidence.gram
+            inverse, log_determinant = inverse_factor(matrices[block], self._metric_ridge)
+            factor = with_row(inverse)
+        else:
+            factor, log_determinant = known
+        if log_determinant is None or not self._is_one:
+            log_determinant = log_determinant_of(evidence.gram[block], self._radius_ridge)
+        return factor, log_determinant
+
     def _grow(self, blocks: int, dimension: int) -> None:
         added = blocks - len(self._log_determinants)
-        self._inverse_factors = np.concatenate([self._inverse_factors, np.zeros((added, dimension, dimension))])
+        self._scoring += [np.zeros((dimension + 1, dimension))] * added
         self._log_determinants = np.concatenate([self._log_determinants, np.zeros(added)])
 
-    def _refresh_dials(self, evidence: Evidence) -> None:
+    def _refresh_dials(self, evidence: Evidence, theta: NDArray[np.float64]) -> None:
         if self.settings.noise_scale is None:
             curvature = evidence.d2_total
             self.noise_scale = sqrt(evidence.d1_squares / curvature) if curvature > 0 else 1.0
         if self.settings.parameter_bound is None:
-            squares = np.vecdot(evidence.theta, evidence.theta).tolist()
-            self.parameter_bound = sqrt(max(squares, default=0.0))
+            if len(theta) == 1:
+                self.parameter_bound = sqrt(ddot(theta[0], theta[0]))
+            else:
+                self.parameter_bound = sqrt(max(np.vecdot(theta, theta).tolist(), default=0.0))
 
-    def bonus(self, features: NDArray[np.float64], blocks: NDArray[np.intp] | None = None) -> NDArray[np.float64]:
-        """Bonus of each candidate, in reward units.
+    def score(
+        self, features: NDArray[np.float64], blocks: NDArray[np.intp] | None = None
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Estimate and bonus of each candidate, (K,) each, in reward units.
 
         features: (K, d) with one block (``blocks`` None), or (d,) one context for all of ``blocks``: (K,).
-        Returns (K,).
         """
         if blocks is None:
-            images, multipliers = features @ self._inverse_factors[0].T, self._multipliers[0]
+            # BLAS itself: for matrices of this size numpy's product takes twice as long
+            images = dgemm(1.0, self._scoring[0], features.T).T
+            multipliers = self._multipliers[0]
         else:
-            images, multipliers = self._inverse_factors[blocks] @ features, self._multipliers[blocks]
-        bonuses: NDArray[np.float64] = multipliers * np.sqrt(np.vecdot(images, images))
+            scoring = self._scoring
+            rows = np.concatenate([scoring[block] for block in blocks.tolist()])
+            images = dgemv(1.0, rows.T, features, trans=1).reshape(len(blocks), -1)
+            multipliers = self._multipliers[blocks]
+        scaled = images[:, :-1]
+        bonuses: NDArray[np.float64] = np.sqrt(np.vecdot(scaled, scaled))
+        bonuses *= multipliers
         if self.settings.norm_bonus:
             bonuses += self.settings.norm_bonus * np.sqrt(np.vecdot(features, features))
-        return bonuses
+        return images[:, -1], bonuses
+
+    def bonus(self, features: NDArray[np.float64], blocks: NDArray[np.intp] | None = None) -> NDArray[np.float64]:
+        """Bonus of each candidate alone: see ``score``."""
+        return self.score(features, blocks)[1]
 
     @property
     def nbytes(self) -> int:
         """Bytes of the matrices held."""
-        return self._inverse_factors.nbytes + self._log_determinants.nbytes
+        return sum(rows.nbytes for rows in self._scoring) + self._log_determinants.nbytes
 
 
 def _conditioning(loss: Loss, settings: ConfidenceSettings) -> float:
@@ -193,39 +242,3 @@ def _conditioning(loss: Loss, settings: ConfidenceSettings) -> float:
             raise ValueError("self-concordant conditioning needs the entropic loss and a parameter bound")
         return 1 + 2 * abs(loss.gamma) * settings.feature_bound * settings.parameter_bound
     return float(choice)
-
-
-def inverse_factor(matrix: NDArray[np.float64], ridge: float) -> tuple[NDArray[np.float64], float]:
-    """F with F^T F = (matrix + ridge I)^-1, and log det(matrix + ridge I).
-
-    matrix: (d, d) symmetric, positive semi-definite up to rounding; ridge > 0. ||F x|| is the norm of x in the
-    inverse metric, and cannot be negative as x^T A^-1 x can be by rounding. Where Cholesky fails (the ridge is
-    lost in the matrix's rounding) the eigenvalues are floored at the ridge, which only widens the bonus.
-    """
-    shifted, lower, failed = _cholesky(matrix, ridge)
-    if not failed:
-        inverse, failed = dtrtri(lower, lower=1)
-        if not failed:
-            return inverse, 2 * _log_sum(lower.diagonal())
-    values, vectors = np.linalg.eigh((shifted + shifted.T) / 2)
-    values = np.maximum(values, ridge)
-    return vectors.T / np.sqrt(values)[:, None], _log_sum(values)
-
-
-def log_determinant_of(matrix: NDArray[np.float64], ridge: float) -> float:
-    """Logarithm of det(matrix + ridge I), as ``inverse_factor`` gives it."""
-    _, lower, failed = _cholesky(matrix, ridge)
-    return inverse_factor(matrix, ridge)[1] if failed else 2 * _log_sum(lower.diagonal())
-
-
-def _cholesky(matrix: NDArray[np.float64], ridge: float) -> tuple[NDArray[np.float64], NDArray[np.float64], int]:
-    """Return matrix + ridge I, its lower factor with zeros above, and LAPACK's code, 0 for success."""
-    shifted = matrix.copy()
-    shifted.ravel()[:: len(matrix) + 1] += ridge
-    # the transpose of a C-ordered symmetric matrix is the same matrix in the order LAPACK wants
-    lower, failed = dpotrf(shifted.T, lower=1, clean=1)
-    return shifted, lower, failed
-
-
-def _log_sum(values: NDArray[np.float64]) -> float:
-    return float(np.add.reduce(np.log(values)))

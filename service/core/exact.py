@@ -188,10 +188,17 @@ class ExactMinimizer:
     def _refine(self, block: int, slope_squares: float) -> None:
         """Repair what rounding has done to a certified theta inside the ball, where it may be seen."""
         loss, theta = self.loss, self.theta[block]
-        trace, count = float(self.gram[block].trace()), self._histories.length(block)
+        if isinstance(loss, EntropicLoss):
+            return
         gram, alpha = self.weighted_gram[block], self.regularization
-        if isinstance(loss, EntropicLoss) or not is_doubtful(
-            gram, alpha, theta, slope_squares=slope_squares, feature_squares=trace, count=count
+        if not is_doubtful(
+            lambda: gram,
+            alpha,
+            theta,
+            trace=float(gram.trace()),
+            slope_squares=slope_squares,
+            feature_squares=float(self.gram[block].trace()),
+            count=self._histories.length(block),
         ):
             return
         features, rewards = self._histories.features(block), self._histories.rewards(block)
@@ -211,6 +218,9 @@ class ExactMinimizer:
         # At a theta kept from before, a new observation's curvature may overflow; then the sums stay too.
         if np.isfinite(sums[0]).all() and math.isfinite(sums[1]):
             self.weighted_gram[block], rows["d1_squares"][block], rows["d2_total"][block] = sums
+
+    def known_factor(self, block: int) -> None:
+        """Return None: the curvatures change with theta, and so does the whole matrix."""
 
     def add_block(self) -> None:
         """Append a block without observations; theta is 0 there. The next `refresh` reports it."""

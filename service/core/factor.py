@@ -1,14 +1,19 @@
-"""One symmetric positive definite linear system, solved whatever its conditioning."""
+"""Symmetric positive definite matrices: solved, inverted and measured, whatever their conditioning."""
+
+from math import log, prod
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf, dpotrs
+from scipy.linalg.lapack import dpotrf, dpotrs, dtrtri
 
 from service.core.losses import Array
 
 EIGENVALUE_MIN = 1e-13
 """Directions of a smaller relative curvature are left out of a solve, unless asked for."""
 
-_PIVOT_MIN = 1e-12
+PIVOT_MIN = 1e-12
+"""A pivot's square below this share of its diagonal entry has lost its digits."""
+
+_PRODUCT_LENGTH, _PRODUCT_MIN, _PRODUCT_MAX = 50, 1e-6, 1e6
 
 
 class Factor:
@@ -45,7 +50,7 @@ class Factor:
 
 
 def _pivots_hold(pivots: Array, diagonal: Array) -> bool:
-    return bool(np.logical_and.reduce(pivots * pivots > _PIVOT_MIN * diagonal))
+    return bool(np.logical_and.reduce(pivots * pivots > PIVOT_MIN * diagonal))
 
 
 def _inverse_root(matrix: Array, eigenvalue_min: float) -> tuple[Array, Array]:
@@ -63,3 +68,52 @@ def _inverse_root(matrix: Array, eigenvalue_min: float) -> tuple[Array, Array]:
         return undefined
     kept = values > eigenvalue_min * max(float(values[-1]), 0.0)
     return scale, vectors[:, kept] / np.sqrt(values[kept])
+
+
+def inverse_factor(matrix: Array, ridge: float) -> tuple[Array, float]:
+    """F with F^T F = (matrix + ridge I)^-1, and log det(matrix + ridge I).
+
+    matrix: (d, d) symmetric, positive semi-definite up to rounding; ridge > 0. ||F x|| is the norm of x in the
+    inverse metric, and cannot be negative as x^T A^-1 x can be by rounding. Where Cholesky fails (the ridge is
+    lost in the matrix's rounding) the eigenvalues are floored at the ridge, which only widens the bonus.
+    """
+    shifted, lower, failed = _cholesky(matrix, ridge)
+    if not failed:
+        log_determinant = 2.0 * log_sum(lower.diagonal())
+        inverse, failed = dtrtri(lower, 1, 0, 1)  # in place
+        if not failed:
+            return inverse, log_determinant
+    values, vectors = np.linalg.eigh((shifted + shifted.T) / 2)
+    values = np.maximum(values, ridge)
+    return vectors.T / np.sqrt(values)[:, None], log_sum(values)
+
+
+def log_determinant_of(matrix: Array, ridge: float) -> float:
+    """Logarithm of det(matrix + ridge I), as ``inverse_factor`` gives it."""
+    _, lower, failed = _cholesky(matrix, ridge)
+    return inverse_factor(matrix, ridge)[1] if failed else 2.0 * log_sum(lower.diagonal())
+
+
+def _cholesky(matrix: Array, ridge: float) -> tuple[Array, Array, int]:
+    """Return matrix + ridge I, its lower factor with zeros above, and LAPACK's code, 0 for success."""
+    shifted = matrix.copy()
+    shifted.ravel()[:: len(matrix) + 1] += ridge
+    # the transpose of a C-ordered symmetric matrix is the same matrix in the order LAPACK wants
+    lower, failed = dpotrf(shifted.T, 1, 1)
+    return shifted, lower, failed
+
+
+def log_sum(values: Array) -> float:
+    """Return the sum of the logarithms of positive numbers, (d,)."""
+    factors = values.tolist()
+    if 0 < len(factors) <= _PRODUCT_LENGTH and min(factors) > _PRODUCT_MIN and max(factors) < _PRODUCT_MAX:
+        return log(prod(factors))  # no partial product can overflow, or lose digits by underflow
+    return sum(map(log, factors))
+
+
+def with_row(matrix: Array) -> Array:
+    """Return a copy, (d + 1, d), Fortran-ordered, with a row to write to under it."""
+    rows, columns = matrix.shape
+    copy = np.empty((rows + 1, columns), order="F")
+    copy[:-1] = matrix
+    return copy

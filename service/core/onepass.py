@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 from scipy.linalg.blas import daxpy, ddot, dgemv, dger
 
 from service.core.ball import QuadraticModel, project
-from service.core.blocks import MAGNITUDE_MAX, BlockRows, StateArrays, check_observation, is_gram
+from service.core.blocks import MAGNITUDE_MAX, BlockRows, StateArrays, check_observation, is_gram, take
+from service.core.factor import with_row
 from service.core.implicit import implicit_step
 from service.core.losses import Array, Loss
 from service.core.start import Start
@@ -77,9 +78,10 @@ class OnePass:
         self.skipped_steps = 0
         shapes: dict[str, tuple[int, ...]] = {"theta": (dimension,)}
         shapes |= dict.fromkeys(("gram", "weighted_gram", "factor"), (dimension, dimension))
-        shapes |= dict.fromkeys(("d1_squares", "d2_total", "is_changed"), ())
+        shapes |= dict.fromkeys(("d1_squares", "d2_total"), ())
         self._rows = BlockRows(blocks, shapes)
         self._start = Start(loss, blocks, dimension, regularization, start_observations)
+        self._changed: set[int] = set()
         self._bind()
         for block in range(blocks):
             self._reset_factor(block)
@@ -91,7 +93,6 @@ class OnePass:
         self._factor = self._rows["factor"]
         self._d1_squares = self._rows["d1_squares"]
         self._d2_total = self._rows["d2_total"]
-        self._is_changed = self._rows["is_changed"]
 
     def _reset_factor(self, block: int) -> None:
         np.fill_diagonal(self._factor[block], 1.0 / math.sqrt(self.regularization))
@@ -121,7 +122,7 @@ class OnePass:
         gram = self.gram[block]
         gram += outer
         self.observations += 1
-        self._is_changed[block] = 1.0
+        self._changed.add(block)
         if not self._start.is_open:
             self._step(block, x, y, outer)
             return
@@ -158,13 +159,17 @@ class OnePass:
 
     def refresh(self) -> list[int]:
         """Return the blocks changed since the last call, in order; during the start, solve them."""
-        changed: list[int] = np.flatnonzero(self._is_changed).tolist()
-        for block in changed:
-            self._rows.touch(block)
-            if self._start.is_open:
+        changed = sorted(self._changed)
+        if self._start.is_open:
+            for block in changed:
+                self._rows.touch(block)
                 self._solve_start(block)
-        self._is_changed[:] = 0.0
+        self._changed.clear()
         return changed
+
+    def known_factor(self, block: int) -> tuple[Array, None] | None:
+        """Return R^T, as (R^T)^T R^T = A^-1, and a free row, (d + 1, d); not during the start, when R is not kept."""
+        return None if self._start.is_open else (with_row(self._factor[block].T), None)
 
     def _solve_start(self, block: int) -> None:
         theta = self.theta[block] = self._start.minimiser(block, self.bound)
@@ -176,7 +181,7 @@ class OnePass:
         """Solve what is not solved yet, and let each kept observation enter A with its curvature at theta_0."""
         for block in range(self._rows.count):
             self._rows.touch(block)
-            if self._is_changed[block]:
+            if block in self._changed:
                 self._solve_start(block)
             theta, factor, weighted_gram = self.theta[block], self._factor[block].T, self.weighted_gram[block]
             weighted_gram[:] = 0.0
@@ -188,6 +193,7 @@ class OnePass:
                 weighted_gram += curvature * (x[:, None] * x)
                 image = dgemv(1.0, factor, x)
                 _absorb(factor, image, dgemv(1.0, factor, image, trans=1), ddot(image, image), curvature)
+        self._changed.update(range(self._rows.count))  # from now on the bonuses are made of R
         self._start.close()
 
     def add_block(self) -> None:
@@ -196,25 +202,30 @@ class OnePass:
         self._start.add_block()
         self._bind()
         self._reset_factor(self._rows.count - 1)
-        self._is_changed[-1] = 1.0
+        self._changed.add(self._rows.count - 1)
 
     def mark(self) -> None:
         """Remember this state for `restore`, in place of any earlier mark."""
         self._rows.mark()
         self._start.mark()
         self._marked = self.observations, self.skipped_steps
+        self._marked_changed = self._changed.copy()
 
     def restore(self) -> None:
         """Return to the mark, byte for byte; the mark stays. Raises RuntimeError without one."""
         self._rows.restore()
         self._start.restore()
         self.observations, self.skipped_steps = self._marked
+        self._changed = self._marked_changed.copy()
         self._bind()
 
     def arrays(self) -> StateArrays:
         """Return the complete state as copies, the observations of an unfinished start with it."""
         counters = np.array([self.observations, self.skipped_steps], dtype=np.int64)
-        return {**self._rows.arrays(), "counters": counters, **self._start.arrays(self._rows.count)}
+        is_changed = np.zeros(self._rows.count)
+        is_changed[sorted(self._changed)] = 1.0
+        kept = self._start.arrays(self._rows.count)
+        return {**self._rows.arrays(), "is_changed": is_changed, "counters": counters, **kept}
 
     def load(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
         """Take over the state `arrays()` gave; what follows is as if there had been no break.
@@ -227,8 +238,10 @@ class OnePass:
         observations, skipped_steps = (int(counter) for counter in counters)
         rows = self._rows.like(0)
         rows.load(arrays)
+        is_changed = take(arrays, "is_changed", (rows.count,))
         start = self._start.loaded(arrays, rows.count, observations)
         self._rows, self._start = rows, start
+        self._changed = set(np.flatnonzero(is_changed).tolist())
         self.observations, self.skipped_steps = observations, skipped_steps
         self._bind()
 

@@ -234,6 +234,9 @@ class OnlineGradient:
             if sums is not None:
                 self.weighted_gram[block], self._d1_squares[block], self._d2_total[block] = sums
 
+    def known_factor(self, block: int) -> None:
+        """Return None: a step needs no factor."""
+
     def add_block(self) -> None:
         """Append a block without observations; theta is 0 there. The next `refresh` reports it."""
         self._matrices.add()

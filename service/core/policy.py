@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from math import inf
+from operator import add
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -150,11 +151,10 @@ class Policy:
         features as sent: (K, d) for the shared model (``blocks`` None), or one context (d,) for ``blocks`` (K,).
         """
         self.refresh()
-        x = self.feature_map(features)
-        theta = self.estimator.theta
-        estimates = x @ theta[0] if blocks is None else theta[blocks] @ x
-        bonuses = self.confidence.bonus(x, blocks)
-        return Scores(estimates, bonuses, estimates + self.exploration * bonuses)
+        estimates, bonuses = self.confidence.score(self.feature_map(features), blocks)
+        exploration = self.exploration
+        weighted = bonuses if exploration == 1.0 else exploration * bonuses
+        return Scores(estimates, bonuses, estimates + weighted)
 
     def intervals(self, features: NDArray[np.float64], blocks: NDArray[np.intp] | None = None) -> NDArray[np.float64]:
         """Asymptotic 95% intervals for the risk of each candidate, (K, 2); nan where there is none.
@@ -234,38 +234,35 @@ class Policy:
 def choose(
     scores: Scores,
     *,
-    plays: Sequence[int | None],
+    plays: Sequence[int | None] | None,
     warmup: int,
     explore: bool,
     tie_seed: tuple[int, str],
 ) -> Choice:
     """The arm to recommend. First that applies: the only arm, greedy, warm-up, the best index.
 
-    plays: (K,) how often each candidate was played; None for a candidate without warm-up.
+    plays: (K,) how often each candidate was played, None for a candidate without warm-up; or None where no candidate
+    can be below its warm-up.
     tie_seed: campaign seed and decision id; the same pair always breaks a tie the same way, on any worker.
     """
     # lists: for the usual number of arms they are several times faster here than arrays
     estimates, indexes = scores.estimates.tolist(), scores.indexes.tolist()
-    sizes = [abs(estimate) + bonus for estimate, bonus in zip(estimates, scores.bonuses.tolist(), strict=True)]
-    tolerance = TIE_TOLERANCE * max(sizes)
-    greedy, greedy_ties = _break_tie(_best(estimates, tolerance), tie_seed)
+    tolerance = TIE_TOLERANCE * max(map(add, map(abs, estimates), scores.bonuses.tolist()))
+    threshold = max(estimates) - tolerance
+    greedy, greedy_ties = _break_tie([k for k, value in enumerate(estimates) if value >= threshold], tie_seed)
     if len(indexes) == 1:
         return Choice(0, 0, "only-arm", 1.0)
     if not explore:
         return Choice(greedy, greedy, "greedy", 1 / greedy_ties)
-    counts = [inf if count is None else count for count in plays]
-    fewest = min(counts)
-    if fewest < warmup:
-        position, ties = _break_tie([k for k, count in enumerate(counts) if count == fewest], tie_seed)
-        return Choice(position, greedy, "warmup", 1 / ties)
-    position, ties = _break_tie(_best(indexes, tolerance), tie_seed)
+    if plays is not None:
+        counts = [inf if count is None else count for count in plays]
+        fewest = min(counts)
+        if fewest < warmup:
+            position, ties = _break_tie([k for k, count in enumerate(counts) if count == fewest], tie_seed)
+            return Choice(position, greedy, "warmup", 1 / ties)
+    threshold = max(indexes) - tolerance
+    position, ties = _break_tie([k for k, value in enumerate(indexes) if value >= threshold], tie_seed)
     return Choice(position, greedy, "index", 1 / ties)
-
-
-def _best(values: list[float], tolerance: float) -> list[int]:
-    """Positions of the values within the tolerance of the largest."""
-    threshold = max(values) - tolerance
-    return [k for k, value in enumerate(values) if value >= threshold]
 
 
 def _break_tie(positions: list[int], seed: tuple[int, str]) -> tuple[int, int]:

@@ -5,15 +5,17 @@ from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.lapack import dgeqrf, dtpqrt, dtrtrs
+from scipy.linalg.blas import daxpy, ddot, dgemv, dsyrk
+from scipy.linalg.lapack import dgeqrf, dpotrf, dtpqrt, dtrtri, dtrtrs
 
-from service.core.blocks import BlockRows, StateArrays, check_observation, is_gram
-from service.core.factor import Factor
+from service.core.blocks import BlockRows, StateArrays, check_observation, is_gram, take
+from service.core.factor import PIVOT_MIN, Factor, inverse_factor, log_sum, with_row
 from service.core.losses import Array
 from service.core.wide import Wide, is_doubtful, refine, wide_gram
 
-_BUFFER = 16
-_MINUS_ONE = np.array([-1.0])
+_BUFFER = 32
+_PIVOTS_SURE = 100.0 * PIVOT_MIN
+"""Above this ratio of alpha to the trace no pivot can be small: each is at least the smallest eigenvalue."""
 
 
 class Ridge:
@@ -22,20 +24,24 @@ class Ridge:
     The sums are kept, theta is solved from them anew in `refresh`, so that nothing drifts and the state is a
     function of the sequence of observations alone, byte for byte.
 
+    To observe is to write a row z = (x, y) down. Every `_BUFFER` rows of a block join the sum of z z^T; what waits is
+    added to it in `refresh`, in a product that copies the sum anyway. The Cholesky factor of that matrix, with alpha
+    on the features' diagonal, holds L, and under it L^-1 sum y x, so that theta is one substitution away; and its
+    inverse holds L^-1, of which the bonuses are made.
+
     The sum of squared residuals at the current theta cannot be had from sum y^2 - ...: for rewards near 1e6
     with spread 1 the difference is noise. So the triangle R of a QR decomposition of the rows (x, y) is kept,
     and the sum is ||R (theta, -1)||^2: never negative, accurate to the precision of the rewards themselves, and
-    exactly scaled by c^2 where rewards are scaled by a power of two c. Rows join R sixteen at a time, which
-    costs a fifth of one at a time; those waiting are summed directly.
+    exactly scaled by c^2 where rewards are scaled by a power of two c. The rows that wait are summed directly.
 
     Two kinds of sums need more than the Gram matrix, and only they pay for it. Where its Cholesky factor has lost its
     digits, theta is solved from R: its equation then holds to rounding, whatever the conditioning. Where rewards
     cancel so far that the rounding of the sums would show in theta (`is_doubtful`), it is refined from the sums
-    sum z z^T of z = (x, y) that are kept with more digits; these, too, are joined sixteen rows at a time.
+    of z z^T that are kept with more digits.
 
     Public arrays, valid after `refresh` and until `add_block`, `restore` or `load`; not to be written to:
-    theta (B, d); gram and weighted_gram (one array, the curvature being 1), (B, d, d), exactly symmetric.
-    Not thread safe. Source: Abbasi-Yadkori, Pal & Szepesvari 2011 for LinUCB's use of it.
+    theta (B, d); gram and weighted_gram (one array, the curvature being 1), (B, d, d), exactly symmetric, and made when
+    asked for. Not thread safe. Source: Abbasi-Yadkori, Pal & Szepesvari 2011 for LinUCB's use of it.
     """
 
     def __init__(self, blocks: int, dimension: int, regularization: float) -> None:
@@ -43,29 +49,50 @@ class Ridge:
             raise ValueError("the dimension and the regularization must be positive and finite")
         self.dimension = dimension
         self.regularization = regularization
+        size = dimension + 1
         self._rows = BlockRows(
             blocks,
             {
                 "theta": (dimension,),
-                "gram": (dimension, dimension),
-                "moment": (dimension,),
-                # R^T, then the rows waiting to join it, as columns.
-                "triangle": (dimension + 1, dimension + 1 + _BUFFER),
-                "wide_high": (dimension + 1, dimension + 1),
-                "wide_low": (dimension + 1, dimension + 1),
-                "waiting_count": (),
+                # Of the rows that no longer wait; its transpose's lower triangle, the other is 0.
+                "sums": (size, size),
+                # R, then the rows that wait to join it.
+                "triangle": (size + _BUFFER, size),
+                "wide_high": (size, size),
+                "wide_low": (size, size),
                 "count": (),
+                "feature_squares": (),
                 "d1_squares": (),
-                "is_stale": (),
             },
         )
+        self._ones = np.ones(dimension)
         self._stale: set[int] = set()
         self._bind()
 
     def _bind(self) -> None:
-        self.theta = self._rows["theta"]
-        self.gram = self._rows["gram"]
-        self.weighted_gram = self.gram
+        rows = self._rows
+        self.theta = rows["theta"]
+        self._sums = rows["sums"]
+        self._triangle = rows["triangle"]
+        self._waiting = rows["triangle"][:, self.dimension + 1 :]
+        self._count = rows["count"]
+        self._feature_squares = rows["feature_squares"]
+        self._d1_squares = rows["d1_squares"]
+        self._gram: Array | None = None
+        self._factors: dict[int, tuple[Array, int]] = {}
+
+    @property
+    def gram(self) -> Array:
+        """(B, d, d), sum of x x^T."""
+        if self._gram is None:
+            grams = [self._gram_of(block) for block in range(self._rows.count)]
+            self._gram = np.array(grams).reshape((len(grams), self.dimension, self.dimension))
+        return self._gram
+
+    @property
+    def weighted_gram(self) -> Array:
+        """The same array: the curvature is 1."""
+        return self.gram
 
     @property
     def observations(self) -> int:
@@ -91,63 +118,115 @@ class Ridge:
         return float(self._rows["d1_squares"][block])
 
     def observe(self, block: int, x: Array, y: float) -> None:
-        """Learn that features x, (d,), gave reward y. O(d^2).
+        """Learn that features x, (d,), gave reward y. O(d), and O(d^2) an observation for what `_absorb` does.
 
         Raises ValueError, and changes nothing, for an unknown block and for what is not finite.
         """
-        check_observation(block, self._rows.count, x, self.dimension, y)
-        rows = self._rows
-        rows.touch(block)
-        gram = self.gram[block]
-        gram += x[:, None] * x
-        rows["moment"][block] += y * x
-        rows["count"][block] += 1.0
-        waiting = int(rows["waiting_count"][block])
-        column = rows["triangle"][block, :, self.dimension + 1 + waiting]
-        column[:-1] = x
-        column[-1] = y
-        rows["waiting_count"][block] = waiting + 1.0
-        if waiting + 1 == _BUFFER:
-            self._absorb(block)
+        norm = check_observation(block, self._rows.count, x, self.dimension, y)
+        self._rows.touch(block)
+        count = int(self._count[block])
+        place = count % _BUFFER
+        row = self._waiting[block, place]
+        row[:-1] = x
+        row[-1] = y
+        self._count[block] = count + 1
+        self._feature_squares[block] += norm * norm
         self._stale.add(block)
-        rows["is_stale"][block] = 1.0
+        self._gram = None
+        if place + 1 == _BUFFER:
+            self._absorb(block)
 
     def _absorb(self, block: int) -> None:
-        """Make the waiting rows part of the triangle and the wide sums."""
-        rows = self._rows
+        """Make the waiting rows part of the sums and the triangle."""
+        rows, size = self._rows, self.dimension + 1
+        waiting = self._waiting[block]
+        self._sums[block] = self._current_sums(block).T
         rows["wide_high"][block], rows["wide_low"][block] = self._wide_sums(block)
-        triangle, waiting = np.hsplit(rows["triangle"][block], [self.dimension + 1])
-        triangle[:] = dtpqrt(0, min(8, len(triangle)), triangle.T, waiting.T)[0].T
+        triangle = self._triangle[block, :size]
+        triangle[:] = dtpqrt(0, min(8, size), triangle, waiting)[0]
         waiting[:] = 0.0
-        self._rows["waiting_count"][block] = 0.0
+
+    def _current_sums(self, block: int) -> Array:
+        """Return sum z z^T over all rows of a block, (d + 1, d + 1), Fortran-ordered: its lower triangle, 0 above."""
+        sums: Array = dsyrk(1.0, self._waiting[block].T, 1.0, self._sums[block].T, 0, 1)
+        return sums
+
+    def _gram_of(self, block: int) -> Array:
+        lower = self._current_sums(block)[:-1, :-1]
+        return lower + np.tril(lower, -1).T
 
     def refresh(self) -> list[int]:
         """Solve the blocks observed since the last call; return them in order. O(d^3) each."""
         changed = sorted(self._stale)
         for block in changed:
             self._rows.touch(block)
-            theta, squares = self._solve(block)
-            self.theta[block] = theta
-            self._rows["d1_squares"][block] = squares
-            self._rows["is_stale"][block] = 0.0
+            self.theta[block], self._d1_squares[block] = self._solve(block)
         self._stale.clear()
         return changed
 
+    def _factorise(self, block: int) -> tuple[Array, int]:
+        """Return the Cholesky factor of sum z z^T + alpha I, a 1 in its corner, and LAPACK's code for L, 0 if good.
+
+        (d + 1, d + 1), lower: L, and under it L^-1 sum y x. Its last pivot is the root of what the rewards leave
+        unexplained, which may vanish, and is not used.
+        """
+        matrix = self._current_sums(block)
+        dimension = self.dimension
+        daxpy(self._ones, matrix.ravel("K"), dimension, self.regularization, 0, 1, 0, dimension + 2)
+        cholesky, failed = dpotrf(matrix, 1, 0, 1)
+        cholesky[-1, -1] = 1.0
+        return cholesky, failed if failed <= dimension else 0
+
     def _solve(self, block: int) -> tuple[Array, float]:
         """Return theta, (d,), and the sum of squared residuals there."""
-        gram, alpha = self.gram[block], self.regularization
-        matrix = gram.copy()
-        matrix.ravel()[:: self.dimension + 1] += alpha
-        factor = Factor(matrix)
-        theta = None if factor.exact else self._least_squares(block)
-        if theta is None:
-            theta = factor.solve(self._rows["moment"][block])
-        squares = self._residual_squares(block, theta)
-        trace, count = float(gram.trace()), int(self._rows["count"][block])
-        if is_doubtful(gram, alpha, theta, slope_squares=squares, feature_squares=trace, count=count):
-            theta = refine(self._wide_sums(block), alpha, theta)
-            squares = self._residual_squares(block, theta)
+        alpha, trace = self.regularization, float(self._feature_squares[block])
+        cholesky, failed = self._factors[block] = self._factorise(block)
+        extended = None
+        if not failed and (alpha > _PIVOTS_SURE * trace or self._pivots_hold(block, cholesky)):
+            right = cholesky[-1].copy()
+            right[-1] = 0.0
+            extended = dtrtrs(cholesky, right, 1, 1)[0]
+        else:
+            extended = self._solve_singular(block)
+        extended[-1] = -1.0
+        squares = self._residual_squares(block, extended)
+        theta = extended[:-1]
+        if is_doubtful(
+            lambda: self._gram_of(block),
+            alpha,
+            theta,
+            trace=trace,
+            slope_squares=squares,
+            feature_squares=trace,
+            count=int(self._count[block]),
+        ):
+            extended[:-1] = refine(self._wide_sums(block), alpha, theta)
+            squares = self._residual_squares(block, extended)
         return theta, squares
+
+    def _pivots_hold(self, block: int, cholesky: Array) -> bool:
+        pivots = cholesky.diagonal()[:-1]
+        diagonal = self._current_sums(block).diagonal()[:-1] + self.regularization
+        return bool((pivots * pivots > PIVOT_MIN * diagonal).all())
+
+    def _solve_singular(self, block: int) -> Array:
+        """Return theta with a place after it, (d + 1,), where the Cholesky factor has lost its digits."""
+        theta = self._least_squares(block)
+        if theta is None:
+            moment = self._current_sums(block)[-1, :-1]
+            theta = Factor(self._gram_of(block) + self.regularization * np.eye(self.dimension)).solve(moment)
+        return np.append(theta, 0.0)
+
+    def known_factor(self, block: int) -> tuple[Array, float]:
+        """Return F with F^T F = (sum x x^T + alpha I)^-1 and a free row, (d + 1, d), and the log of the determinant."""
+        cholesky, failed = self._factors.pop(block) if block in self._factors else self._factorise(block)
+        if not failed:
+            log_determinant = 2.0 * log_sum(cholesky.diagonal())
+            inverse, failed = dtrtri(cholesky, 1, 0, 1)
+            if not failed:
+                return inverse[:, :-1], log_determinant
+        inverse, log_determinant = inverse_factor(self._gram_of(block), self.regularization)
+        return with_row(inverse), log_determinant
 
     def _least_squares(self, block: int) -> Array | None:
         """Return argmin ||R (theta, -1)||^2 + alpha ||theta||^2, (d,), by a QR decomposition: backward stable.
@@ -157,7 +236,7 @@ class Ridge:
         dimension, rows = self.dimension, self._rows
         penalty = np.eye(dimension, dimension + 1) * math.sqrt(self.regularization)
         # Largest rows first: Householder's method then also serves rows of very different sizes.
-        stacked = np.vstack([rows["triangle"][block].T, penalty])
+        stacked = np.vstack([rows["triangle"][block], penalty])
         stacked = stacked[np.argsort(-np.abs(stacked).max(axis=1), kind="stable")]
         triangle = dgeqrf(stacked)[0]
         theta, failed = dtrtrs(triangle[:dimension, :dimension], triangle[:dimension, dimension])
@@ -165,17 +244,17 @@ class Ridge:
 
     def _wide_sums(self, block: int) -> Wide:
         rows = self._rows
-        waiting = rows["triangle"][block, :, self.dimension + 1 :]
-        return wide_gram(waiting.T, (rows["wide_high"][block], rows["wide_low"][block]))
+        return wide_gram(self._waiting[block], (rows["wide_high"][block], rows["wide_low"][block]))
 
-    def _residual_squares(self, block: int, theta: Array) -> float:
-        residuals = self._rows["triangle"][block].T @ np.concatenate((theta, _MINUS_ONE))
-        return float(residuals.dot(residuals))
+    def _residual_squares(self, block: int, extended: Array) -> float:
+        """Return ||R (theta, -1)||^2, the waiting rows with it; extended: (theta, -1)."""
+        residuals = dgemv(1.0, self._triangle[block].T, extended, trans=1)
+        squares: float = ddot(residuals, residuals)
+        return squares
 
     def add_block(self) -> None:
         """Append a block without observations; theta is 0 there. The next `refresh` reports it."""
         self._rows.add()
-        self._rows["is_stale"][-1] = 1.0
         self._stale.add(self._rows.count - 1)
         self._bind()
 
@@ -192,15 +271,19 @@ class Ridge:
 
     def arrays(self) -> StateArrays:
         """Return the complete state as copies."""
-        return self._rows.arrays()
+        is_stale = np.zeros(self._rows.count)
+        is_stale[sorted(self._stale)] = 1.0
+        return {**self._rows.arrays(), "is_stale": is_stale}
 
     def load(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
         """Take over the state `arrays()` gave; what follows is as if there had been no break.
 
         Forgets the mark. Raises ValueError, and changes nothing, for arrays that do not fit.
         """
-        self._rows.load(arrays)
-        self._stale = set(np.flatnonzero(self._rows["is_stale"]).tolist())
+        rows = self._rows.like(0)
+        rows.load(arrays)
+        is_stale = take(arrays, "is_stale", (rows.count,))
+        self._rows, self._stale = rows, set(np.flatnonzero(is_stale).tolist())
         self._bind()
 
     def is_sane(self) -> bool:
@@ -210,4 +293,4 @@ class Ridge:
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays held."""
-        return self._rows.nbytes
+        return self._rows.nbytes + (0 if self._gram is None else self._gram.nbytes)

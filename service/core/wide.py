@@ -11,10 +11,12 @@ Dekker's and Knuth's (Ogita, Rump & Oishi 2005); refinement is Higham's, Accurac
 """
 
 import math
+from collections.abc import Callable
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.blas import ddot
 from scipy.linalg.lapack import dpocon, dpotrf, dpotrs
 
 from service.core.losses import Array, ExpectileLoss, SquaredLoss
@@ -98,25 +100,32 @@ def image(matrix: Wide, vector: Array) -> Array:
 
 
 def is_doubtful(
-    matrix: Array, alpha: float, theta: Array, *, slope_squares: float, feature_squares: float, count: int
+    matrix: Callable[[], Array],
+    alpha: float,
+    theta: Array,
+    *,
+    trace: float,
+    slope_squares: float,
+    feature_squares: float,
+    count: int,
 ) -> bool:
     """Whether rounding may have moved theta by a tenth of `ACCURACY` where that much is promised.
 
-    matrix: (d, d), sum d2 x x^T, without alpha; theta: (d,), the solution; slope_squares: sum d1^2 at theta;
-    feature_squares: sum ||x||^2; count: n. The terms of the gradient, sum |x| (|d1| + 2 d2 |<theta, x>|), are at most
-    sqrt(sum ||x||^2 sum d1^2) + 2 tr(G) ||theta||, by Cauchy and Schwarz, and a sum of n terms rounds sqrt(n) times.
-    The smallest eigenvalue is at least alpha; only where that does not decide is it estimated, from a factor.
+    matrix: gives G = sum d2 x x^T, (d, d), without alpha, and is rarely asked; trace: tr(G); theta: (d,), the solution;
+    slope_squares: sum d1^2 at theta; feature_squares: sum ||x||^2; count: n. The terms of the gradient,
+    sum |x| (|d1| + 2 d2 |<theta, x>|), are at most sqrt(sum ||x||^2 sum d1^2) + 2 tr(G) ||theta||, by Cauchy and
+    Schwarz, and a sum of n terms rounds sqrt(n) times. The smallest eigenvalue is at least alpha; only where that does
+    not decide is it estimated, from a factor.
     """
-    trace = float(matrix.trace())
     if not trace <= WELL_POSED * alpha:
         return False
-    size = math.sqrt(theta.dot(theta))
+    size = math.sqrt(ddot(theta, theta))
     terms = math.sqrt(feature_squares * slope_squares) + 2.0 * trace * size
     moved = 2.0**-53 * math.sqrt(count + len(theta)) * terms
     if moved <= _DOUBT * size * alpha:
         return False
-    shifted = matrix.copy()
-    shifted.flat[:: len(matrix) + 1] += alpha
+    shifted = matrix().copy()
+    shifted.flat[:: len(theta) + 1] += alpha
     cholesky, failed = dpotrf(shifted.T, lower=1)
     norm = float(np.abs(shifted).sum(axis=0).max())
     reciprocal = 0.0 if failed else float(dpocon(cholesky, norm, uplo="L")[0])

@@ -17,6 +17,7 @@ from service.ledger.errors import CampaignBusyError, CommandError, ConflictError
 from service.ledger.identifiers import Clock
 from service.ledger.loading import catch_up, open_state, use_snapshot
 from service.ledger.outcomes import Failed, Outcome, Postponed, StaleDirectoryError
+from service.ledger.recent import RecentDecisions
 from service.ledger.state import CampaignState
 from service.ledger.states import States
 from service.ledger.writes import Writes
@@ -39,6 +40,7 @@ class Batch:
         *,
         clock: Clock,
         new_id: Callable[[], str],
+        recent: RecentDecisions,
         loading: Collection[int] = (),
         skip_locked: bool = False,
         lock_all: bool = False,
@@ -47,6 +49,7 @@ class Batch:
         self._states = states
         self._clock = clock
         self._new_id = new_id
+        self._recent = recent
         self._skip_locked = skip_locked
         self._lock_all = lock_all
         self._loading = loading
@@ -55,6 +58,7 @@ class Batch:
         self._locked: set[int] = set()
         self._keys: dict[str, int] = {}
         self._decisions: dict[str, DecisionRow] = {}
+        self._remembered: dict[str, DecisionRow] = {}
         self._standings: dict[int, Standing] = {}
         self._recorded: dict[str, LogRow] = {}
         self._busy: set[int] = set()
@@ -89,6 +93,11 @@ class Batch:
     def _learns_of_the_past(self, command: Command) -> bool:
         return isinstance(command, Reward) and self._decision(command.decision_id) is not None
 
+    def remember(self) -> None:
+        """After the commit: new decisions are likely to be rewarded soon, rewarded ones are not asked for again."""
+        self._recent.keep(self.writes.decisions.values())
+        self._recent.forget(self.writes.rewarded)
+
     def restore(self) -> None:
         """Return every state to what it was before the commands ran."""
         for state in self._marked:
@@ -102,7 +111,8 @@ class Batch:
             for command in commands
             if isinstance(command, Select | Reward | Expire) and command.decision_id is not None
         }
-        self._decisions = decisions.find_decisions(self._connection, ids)
+        self._remembered = self._recent.find(ids)
+        self._decisions = decisions.find_decisions(self._connection, ids - self._remembered.keys()) | self._remembered
         unknown = [
             command.decision_id
             for command in commands
@@ -161,11 +171,13 @@ class Batch:
         self._standings = campaigns.read_standings(self._connection, keys)
         clocks = [standing.now for standing in self._standings.values() if standing.now is not None]
         self._now = max(clocks) if clocks else self._clock()
+        ended = [row.decision_id for row in self._remembered.values() if self._name_of(row.key) is None]
+        self._recent.forget(ended)
         stale = [name for name, key in self._keys.items() if self._name_of(key) != name]
         for name in stale:
             self._states.drop(self._keys[name])
             self._states.forget_name(name)
-        if stale:
+        if stale or ended:
             raise StaleDirectoryError
 
     def _bring_up_to_date(self) -> None:

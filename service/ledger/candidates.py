@@ -46,15 +46,19 @@ def find_candidates(state: CampaignState, request: Select) -> tuple[list[Candida
     return candidates, chosen
 
 
-def score(state: CampaignState, candidates: list[Candidate]) -> Scores:
-    """Estimate, bonus and index of each candidate."""
-    return state.policy.score(*features_and_blocks(state, candidates))
+def score(state: CampaignState, candidates: list[Candidate], matrix: Floats | None = None) -> Scores:
+    """Estimate, bonus and index of each candidate. matrix: the request's, used where no listed arm was left out."""
+    return state.policy.score(*features_and_blocks(state, candidates, matrix))
 
 
-def features_and_blocks(state: CampaignState, candidates: list[Candidate]) -> tuple[Floats, NDArray[np.intp] | None]:
+def features_and_blocks(
+    state: CampaignState, candidates: list[Candidate], matrix: Floats | None = None
+) -> tuple[Floats, NDArray[np.intp] | None]:
     """What the policy takes: (K, d) and None for the shared model, else the one context and each arm's block."""
     if state.shared:
-        return np.array([candidate.features for candidate in candidates]), None
+        if matrix is None or len(matrix) != len(candidates):
+            matrix = np.array([candidate.features for candidate in candidates])
+        return matrix, None
     return candidates[0].features, np.array([candidate.position for candidate in candidates], dtype=np.intp)
 
 
@@ -75,15 +79,17 @@ def _shared(state: CampaignState, request: Select) -> dict[str, Candidate]:
     else:
         listed = list(request.arms)
     known: dict[str, Candidate] = {}
+    expected, by_id = state.policy.feature_map.dimension, state.by_id
     for order, (arm_id, features) in enumerate(listed):
         if arm_id in known:
             raise InvalidCommandError("is there twice", field=f"arms.{order}.arm_id")
-        arm = state.by_id.get(arm_id)
+        arm = by_id.get(arm_id)
         if features is None:
             features = None if arm is None else arm.features
             if features is None:
                 raise InvalidCommandError("this arm has no registered features", field=f"arms.{order}.features")
-        check_dimension(state, features, f"arms.{order}.features")
+        if len(features) != expected:
+            check_dimension(state, features, f"arms.{order}.features")
         known[arm_id] = Candidate(arm_id, features, None if arm is None else arm.position)
     return known
 

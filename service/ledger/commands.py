@@ -23,11 +23,15 @@ Floats = NDArray[np.float64]
 
 @dataclass(slots=True, eq=False)
 class Select:
-    """Choose an arm. arms: None for all registered ones; features None where the registered ones are meant."""
+    """Choose an arm. arms: None for all registered ones; features None where the registered ones are meant.
+
+    matrix: the arms' features together, (K, d), if all are there and of one length.
+    """
 
     campaign_id: str
     decision_id: str | None = None
     arms: Sequence[tuple[str, Floats | None]] | None = None
+    matrix: Floats | None = None
     context: Floats | None = None
     eligible: frozenset[str] | None = None
     exclude: frozenset[str] = frozenset()
@@ -43,6 +47,8 @@ class Select:
     @property
     def nbytes(self) -> int:
         """Bytes of features it holds."""
+        if self.matrix is not None:
+            return 500 + self.matrix.nbytes
         listed = sum(features.nbytes for _, features in self.arms or () if features is not None)
         return 500 + listed + (0 if self.context is None else self.context.nbytes)
 

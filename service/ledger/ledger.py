@@ -26,6 +26,7 @@ from service.ledger.loading import load_behind
 from service.ledger.maintenance import Maintenance
 from service.ledger.outcomes import Failed, Outcome, Postponed, StaleDirectoryError
 from service.ledger.queue import CommandQueue, Entry, Ticket
+from service.ledger.recent import RecentDecisions
 from service.ledger.state import CampaignState
 from service.ledger.states import States
 from service.metrics import Metrics
@@ -37,6 +38,8 @@ logger = structlog.get_logger(__name__)
 
 RERUNS_MAX = 3
 MAINTENANCE_SECONDS = 1.0
+RECENT_BYTES_MAX = 16 * 2**20
+"""Of decisions held until their rewards come."""
 STALL_SECONDS = 5.0
 """A batch that takes longer makes the worker unready."""
 
@@ -55,6 +58,7 @@ class Ledger:
         self._new_id = DecisionIds(clock)
         self._queue = CommandQueue(limits.queue_items_max, limits.queue_bytes_max)
         self._states = States(limits.states_bytes_max)
+        self._recent = RecentDecisions(RECENT_BYTES_MAX)
         self._maintenance = Maintenance(write, read, self._states, clock=clock, limits=limits)
         self._waiting: dict[int, list[Entry]] = {}
         self._loaded: list[tuple[int, CampaignState | Exception | None]] = []
@@ -126,12 +130,15 @@ class Ledger:
         except UnavailableError:
             self._metrics.unavailable.labels("overloaded").inc(len(commands))
             raise
+        # the loop's own timer: asyncio.timeout, which could also cancel, costs five times as much
+        timer = loop.call_later(self._limits.answer_seconds_max, _give_up, future)
         try:
-            async with asyncio.timeout(self._limits.answer_seconds_max):
-                return await future
-        except TimeoutError:
+            return await future
+        except UnknownOutcomeError:
             self._metrics.unavailable.labels("late").inc(len(commands))
-            raise UnknownOutcomeError("no outcome in time: send the same request again") from None
+            raise
+        finally:
+            timer.cancel()
 
     # The thread's side
 
@@ -253,6 +260,7 @@ class Ledger:
                 self._states,
                 clock=self._clock,
                 new_id=self._new_id,
+                recent=self._recent,
                 loading=self._waiting,
                 skip_locked=skip_locked,
                 lock_all=lock_all,
@@ -272,6 +280,7 @@ class Ledger:
                 self._metrics.commits.labels("unknown").inc()
                 logger.exception("the outcome of a commit is unknown", commands=len(commands))
                 raise UnknownOutcomeError("the outcome is unknown: send the same request again") from error
+        batch.remember()
         self._committed.inc()
         self._maintenance.after_commit(batch.touched.values())
         self._count_recorded(batch)
@@ -350,6 +359,11 @@ class Ledger:
                 self._states.put(result)
             self._queue.put_back(entries)
         self._loaded.clear()
+
+
+def _give_up(future: asyncio.Future[list[Any]]) -> None:
+    if not future.done():
+        future.set_exception(UnknownOutcomeError("no outcome in time: send the same request again"))
 
 
 def _resolve(tickets: list[Ticket]) -> None:

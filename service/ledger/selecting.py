@@ -19,10 +19,12 @@ def select(
     if state.status == "archived":
         raise ConflictError("the campaign is archived: it takes no new selects")
     candidates, chosen = find_candidates(state, request)
-    scores = score(state, candidates)
+    scores = score(state, candidates, request.matrix)
     choice = choose(
         scores,
-        plays=[None if one.position is None else state.plays[one.position] for one in candidates],
+        plays=[None if one.position is None else state.plays[one.position] for one in candidates]
+        if state.warming
+        else None,
         warmup=state.configuration.algorithm.warmup,
         explore=request.explore,
         tie_seed=(state.creation.seed, decision_id),

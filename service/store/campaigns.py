@@ -17,6 +17,7 @@ from sqlalchemy import (
 )
 
 from service.store.lookup import Lookup
+from service.store.prepared import Prepared
 from service.store.tables import arms, campaigns, heads
 
 
@@ -69,10 +70,10 @@ _KEYS = Lookup(select(campaigns.c.campaign_id, campaigns.c.key), campaigns.c.cam
 _HEADS = select(heads.c.key).order_by(heads.c.key)
 _LOCK = Lookup(_HEADS.with_for_update(key_share=True), heads.c.key)
 _LOCK_FREE_ONES = Lookup(_HEADS.with_for_update(key_share=True, skip_locked=True), heads.c.key)
-_SET_HEAD = update(heads).where(heads.c.key == bindparam("key_")).values(head=bindparam("head_"))
+_SET_HEAD = Prepared(update(heads).where(heads.c.key == bindparam("key_")).values(head=bindparam("head_")))
 _ARMS = Lookup(select(*(arms.c[name] for name in ArmRow._fields)).order_by(arms.c.key, arms.c.position), arms.c.key)
 _PLAYS = Lookup(select(arms.c.key, arms.c.position, arms.c.plays), arms.c.key)
-_ADD_PLAYS = (
+_ADD_PLAYS = Prepared(
     update(arms)
     .where(arms.c.key == bindparam("key_"), arms.c.position == bindparam("position_"))
     .values(plays=arms.c.plays + bindparam("added"))
@@ -88,8 +89,10 @@ def lock_heads(connection: Connection, keys: Collection[int], *, skip_locked: bo
     """Lock these campaigns against other workers' learning, in key order; the keys that were locked.
 
     FOR NO KEY UPDATE on Postgres: it does not conflict with the share lock that a foreign key takes. On SQLite
-    the write transaction itself is the lock, and no clause is rendered.
+    the write transaction itself is the lock, and nothing is asked.
     """
+    if connection.dialect.name == "sqlite":
+        return set(keys)
     lookup = _LOCK_FREE_ONES if skip_locked else _LOCK
     return {row[0] for row in lookup.rows(connection, sorted(keys))}
 
@@ -102,8 +105,7 @@ def read_standings(connection: Connection, keys: Collection[int]) -> dict[int, S
 
 def set_heads(connection: Connection, values: dict[int, int]) -> None:
     """Move the heads of campaigns that learned, in key order."""
-    if values:
-        connection.execute(_SET_HEAD, [{"key_": key, "head_": values[key]} for key in sorted(values)])
+    _SET_HEAD.execute_many(connection, [{"key_": key, "head_": values[key]} for key in sorted(values)])
 
 
 def read_campaign(connection: Connection, key: int) -> CampaignRow | None:
@@ -167,11 +169,8 @@ def update_arm(connection: Connection, key: int, position: int, values: dict[str
 
 def add_plays(connection: Connection, added: dict[tuple[int, int], int]) -> None:
     """Add to the plays of arms, by (key, position) and in that order."""
-    if added:
-        values = [
-            {"key_": key, "position_": position, "added": added[key, position]} for key, position in sorted(added)
-        ]
-        connection.execute(_ADD_PLAYS, values)
+    values = [{"key_": key, "position_": position, "added": added[key, position]} for key, position in sorted(added)]
+    _ADD_PLAYS.execute_many(connection, values)
 
 
 def read_clock(connection: Connection) -> int | None:

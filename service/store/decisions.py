@@ -3,10 +3,11 @@
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
-from sqlalchemy import Connection, bindparam, delete, func, literal, select, tuple_, update
+from sqlalchemy import Connection, bindparam, delete, func, literal, null, select, tuple_, update
 
 from service.store.insertion import Insertion
 from service.store.lookup import Lookup
+from service.store.prepared import Prepared
 from service.store.tables import INSTANT, NAME, campaigns, decisions
 
 Place = tuple[int, str]
@@ -37,7 +38,7 @@ class DecisionRow(NamedTuple):
 _COLUMNS = [decisions.c[name] for name in DecisionRow._fields]
 _BY_ID = Lookup(select(*_COLUMNS), decisions.c.decision_id)
 _INSERTION = Insertion(decisions, DecisionRow._fields)
-_CLEAR_DUE = update(decisions).where(decisions.c.decision_id == bindparam("id_")).values(due_at=None)
+_CLEAR_DUE = Prepared(update(decisions).where(decisions.c.decision_id == bindparam("id_")).values(due_at=null()))
 _DELETE = delete(decisions).where(decisions.c.decision_id == bindparam("id_"))
 _DUE = (
     select(decisions.c.decision_id)
@@ -69,9 +70,7 @@ def insert_decisions(connection: Connection, rows: Iterable[DecisionRow]) -> Non
 
 def clear_due(connection: Connection, ids: Iterable[str]) -> None:
     """These decisions are no longer waited for."""
-    values = [{"id_": decision_id} for decision_id in sorted(ids)]
-    if values:
-        connection.execute(_CLEAR_DUE, values)
+    _CLEAR_DUE.execute_many(connection, [{"id_": decision_id} for decision_id in sorted(ids)])
 
 
 def find_due(connection: Connection, now: int, limit: int) -> list[str]:

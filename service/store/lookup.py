@@ -18,6 +18,8 @@ from sqlalchemy import (
 )
 from sqlalchemy import cast as sql_cast
 
+from service.store.prepared import Prepared
+
 
 class Lookup:
     """``statement`` restricted to the rows whose ``among`` is one of the ids given at each call."""
@@ -25,14 +27,14 @@ class Lookup:
     def __init__(self, statement: Select[Any], among: ColumnElement[Any]) -> None:
         members: Select[Any] = select(column("value")).select_from(func.json_each(bindparam("ids", type_=Text)))
         array = bindparam("ids", type_=ARRAY(among.type))
-        self._sqlite = statement.where(among.in_(members))
-        self._postgres = statement.where(among == any_(sql_cast(array, ARRAY(among.type))))
+        self._sqlite = Prepared(statement.where(among.in_(members)))
+        self._postgres = Prepared(statement.where(among == any_(sql_cast(array, ARRAY(among.type)))))
 
     def rows(self, connection: Connection, ids: Collection[str] | Collection[int], **parameters: Any) -> Sequence[Any]:
         """The rows found, in the statement's own order. No round trip for no ids."""
         if not ids:
             return []
         if connection.dialect.name == "postgresql":
-            return connection.execute(self._postgres, {"ids": list(ids), **parameters}).all()
+            return self._postgres.execute(connection, {"ids": list(ids), **parameters}).all()
         encoded = orjson.dumps(list(ids)).decode()
-        return connection.execute(self._sqlite, {"ids": encoded, **parameters}).all()
+        return self._sqlite.execute(connection, {"ids": encoded, **parameters}).all()

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from service.core.confidence import Confidence, ConfidenceSettings, inverse_factor
-from service.core.estimators import ExactMinimizer, Ridge
+from service.core.confidence import Confidence, ConfidenceSettings
+from service.core.estimators import ExactMinimizer, OnePass, Ridge
+from service.core.factor import inverse_factor, log_sum
 from service.core.losses import EntropicLoss, ExpectileLoss, Loss, SquaredLoss
 
 CASES = json.loads((Path(__file__).parent / "reference" / "erm.json").read_text())["cases"]
@@ -128,3 +129,32 @@ def test_inverse_factor_survives_a_lost_ridge() -> None:
     assert np.isfinite(log_determinant)
     image = factor @ np.array([1.0, -1.0, 0.0])
     assert image @ image >= 0
+
+
+@pytest.mark.parametrize("is_one_pass", [False, True])
+def test_the_estimators_own_factor_gives_the_bonus_of_its_matrix(is_one_pass: bool) -> None:
+    """Ridge and one pass hand over the factor that they have: a wrong one would explore by the wrong amount."""
+    rng = np.random.default_rng(5)
+    loss: Loss = ExpectileLoss(0.2) if is_one_pass else SquaredLoss()
+    estimator = OnePass(loss, 2, 3, 0.5, None, 10) if is_one_pass else Ridge(2, 3, 0.5)
+    settings = ConfidenceSettings(0.5, 0.1, linear=not is_one_pass)
+    confidence = Confidence(loss, settings, 2, 3, blocks_at_creation=2)
+    for number in range(75):
+        estimator.observe(number % 2, rng.standard_normal(3), float(rng.standard_normal()))
+        confidence.refresh(estimator, estimator.refresh())
+    x = rng.standard_normal(3)
+    estimates, found = confidence.score(x, np.array([1, 0]))
+    matrices = estimator.weighted_gram + 0.5 * np.eye(3)
+    ridge = 0.5 / loss.curvature_max
+    for k, block in enumerate((1, 0)):
+        radius = log(20) * 2 + np.linalg.slogdet(estimator.gram[block] + ridge * np.eye(3))[1] - 3 * log(ridge)
+        expected = confidence.noise_scale * sqrt(radius) + sqrt(0.5) * confidence.parameter_bound
+        assert found[k] == pytest.approx(expected * sqrt(x @ np.linalg.solve(matrices[block], x)), rel=1e-10)
+        assert estimates[k] == pytest.approx(estimator.theta[block] @ x, rel=1e-12)
+
+
+@pytest.mark.parametrize("values", [[2.0, 3.0, 0.5], [1e-200, 1e200, 1e-200], [1e5] * 60, [1e-7] * 50, []])
+def test_logarithms_are_summed_without_overflow(values: list[float]) -> None:
+    """The determinant of a campaign with large or tiny features is no float64; its logarithm is."""
+    expected = sum(log(value) for value in values)
+    assert log_sum(np.array(values)) == pytest.approx(expected, rel=1e-13, abs=1e-13)

@@ -45,6 +45,7 @@ def test_warmup_takes_the_least_played_and_skips_arms_without_plays() -> None:
     found = scores([0.0, 9.0, 1.0, 2.0])
     assert pick(found, [2, 1, None, 4], warmup=3).position == 1
     assert pick(found, [3, 3, None, 3], warmup=3).reason == "index"
+    assert choose(found, plays=None, warmup=3, explore=True, tie_seed=(0, "d")).reason == "index"
 
 
 def test_ties_are_broken_uniformly_and_repeatably() -> None:

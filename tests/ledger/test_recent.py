@@ -1,0 +1,62 @@
+"""Decisions remembered until their rewards come: bounded, and never believed after their campaign's end."""
+
+from collections.abc import Callable
+
+import pytest
+from sqlalchemy import event
+
+from service.ledger.commands import Decision, DeleteCampaign, Reward, RewardReceipt, Select
+from service.ledger.errors import NotFoundError
+from service.ledger.recent import ROW_BYTES, RecentDecisions
+from service.store.decisions import DecisionRow
+
+from .conftest import Worker
+
+
+def row(decision_id: str, features: bytes = b"") -> DecisionRow:
+    return DecisionRow(decision_id, 1, "a", features, 0.0, 0.0, 0.0, "index", "a", None, 1.0, 0, None, None, 0, None)
+
+
+def test_the_oldest_go_when_there_is_no_room() -> None:
+    """Decisions that are never rewarded would fill the memory."""
+    recent = RecentDecisions(3 * ROW_BYTES)
+    recent.keep([row("a"), row("b"), row("c")])
+    recent.keep([row("a"), row("d")])
+    assert sorted(recent.find(["a", "b", "c", "d"])) == ["a", "c", "d"]
+    recent.forget(["a", "unknown"])
+    recent.keep([row("e", bytes(ROW_BYTES))])
+    assert sorted(recent.find("acde")) == ["d", "e"]
+    assert len(recent) == 2
+
+
+def statements(worker: Worker) -> list[str]:
+    seen: list[str] = []
+    event.listen(worker.write, "before_cursor_execute", lambda _c, _cursor, statement, *_: seen.append(statement))
+    return seen
+
+
+def test_a_reward_does_not_read_its_decision_back(worker: Worker) -> None:
+    """It is half of a reward's time; and a rewarded decision must make room."""
+    worker.create("c")
+    chosen = worker.one(Select("c"))
+    seen = statements(worker)
+    assert isinstance(worker.one(Reward(chosen.decision_id, 1.0)), RewardReceipt)
+    assert not [one for one in seen if "FROM decisions" in one]
+    assert len(worker.ledger._recent) == 0
+    assert worker.one(Reward(chosen.decision_id, 1.0)).duplicate
+    assert [one for one in seen if "FROM decisions" in one]
+
+
+def test_a_decision_is_forgotten_with_its_campaign(make_worker: Callable[..., Worker]) -> None:
+    """Its id may be given to another campaign, on another worker: that decision's reward must be learned."""
+    worker = make_worker()
+    other = make_worker() if worker.write.dialect.name == "postgresql" else worker
+    worker.create("c")
+    worker.run(Select("c", "mine"), Select("c", "gone"))
+    other.administer(DeleteCampaign("c"))
+    with pytest.raises(NotFoundError):
+        worker.one(Reward("gone", 1.0))
+    other.create("d")
+    assert isinstance(other.one(Select("d", "mine")), Decision)
+    receipt = worker.one(Reward("mine", 1.0))
+    assert (receipt.campaign_id, receipt.observations) == ("d", 1)
