@@ -8,6 +8,7 @@ import asyncio
 import time
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import orjson
@@ -24,13 +25,10 @@ from tests.servers import HOST
 
 RATE = 400.0
 CONNECTIONS = 128
+Streams: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-class Stalled(Exception):  # noqa: N818  # it is a finding, not an error of ours
-    """More pairs were under way than there are connections."""
-
-
-async def _call(streams: tuple[asyncio.StreamReader, asyncio.StreamWriter], request: bytes) -> tuple[int, bytes]:
+async def _call(streams: Streams, request: bytes) -> tuple[int, bytes]:
     reader, writer = streams
     writer.write(request)
     received = bytearray()
@@ -46,22 +44,22 @@ async def _pairs(port: int, payload: Payload, seconds: float, rate: float) -> tu
     """Milliseconds of each pair from when it was due, and how many failed."""
     address = f"{HOST}:{port}"
     selects = [encode("/select", address, body) for body in payload.selects]
-    idle = [await asyncio.open_connection(HOST, port) for _ in range(CONNECTIONS)]
+    idle: asyncio.Queue[Streams] = asyncio.Queue()
+    for _ in range(CONNECTIONS):
+        idle.put_nowait(await asyncio.open_connection(HOST, port))
     latencies: list[float] = []
     failures = 0
 
     async def pair(number: int, due: float) -> None:
         nonlocal failures
-        if not idle:
-            raise Stalled(f"{CONNECTIONS} pairs were under way")
-        streams = idle.pop()
+        streams = await idle.get()  # a server that is late makes pairs wait here, and their latencies say so
         status, body = await _call(streams, selects[number % len(selects)])
         if status == 200:
             reward = orjson.dumps({"decision_id": orjson.loads(body)["decision_id"], "reward": 0.5})
             status, _ = await _call(streams, encode("/reward", address, reward))
         failures += status != 200
         latencies.append((time.perf_counter() - due) * 1e3)
-        idle.append(streams)
+        idle.put_nowait(streams)
 
     async with asyncio.TaskGroup() as group:
         start = time.perf_counter()
@@ -69,8 +67,8 @@ async def _pairs(port: int, payload: Payload, seconds: float, rate: float) -> tu
             due = start + number / rate
             await asyncio.sleep(max(0.0, due - time.perf_counter()))
             group.create_task(pair(number, due))
-    for _, writer in idle:
-        writer.close()
+    while not idle.empty():
+        idle.get_nowait()[1].close()
     return latencies, failures
 
 

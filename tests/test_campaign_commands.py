@@ -139,7 +139,7 @@ def printed(heading: str) -> list[str]:
     """The commands under this heading of the operations page."""
     page = (ROOT / "docs/operations.md").read_text(encoding="utf-8")
     section = page.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
-    return re.findall(r"^ {4,}(prudent .*)$", section, re.MULTILINE) + re.findall(r"`([^`]+\| [^`]+)`", section)
+    return re.findall(r"^ *(prudent .*)$", section, re.MULTILINE) + re.findall(r"`([^`]+\| [^`]+)`", section)
 
 
 @pytest.mark.parametrize(

@@ -211,7 +211,7 @@ def test_openapi_examples_work_as_printed(openapi: Json, api: httpx.Client) -> N
     examples: dict[str, Any] = {}
     for methods in openapi["paths"].values():
         for operation in methods.values():
-            if "requestBody" in operation:
+            if "requestBody" in operation and operation["operationId"] != "importCampaign":  # that takes a file
                 media = operation["requestBody"]["content"]["application/json"]
                 assert media["schema"]["$ref"].startswith("#/components/schemas/")
                 examples[operation["operationId"]] = media["example"]

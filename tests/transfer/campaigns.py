@@ -117,7 +117,8 @@ def assert_same_answers(http: httpx.Client, other: httpx.Client, name: str, deci
     statuses = []
     for path, body in calls:
         before, after = http.post(path, json=body), other.post(path, json=body)
-        assert (before.status_code, before.json()) == (after.status_code, after.json())
+        told = [{**reply.json(), "request_id": None} for reply in (before, after)]  # each problem has one of its own
+        assert (before.status_code, told[0]) == (after.status_code, told[1])
         statuses.append(before.status_code)
     assert {200, 409} == set(statuses)
 

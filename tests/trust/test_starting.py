@@ -161,10 +161,10 @@ def test_a_corrupt_snapshot_is_folded_again_and_said(
 
 
 def test_readiness_refuses_a_schema_that_changed_under_it(make_server: MakeServer, database_url: str) -> None:
-    """A newer version has migrated: this worker must get no more requests."""
+    """An older backup was restored under it: this worker must get no more requests."""
     server = make_server(database_url)
     create_campaigns(server.url)
-    change = "UPDATE alembic_version SET version_num = '9999'"
+    change = "UPDATE alembic_version SET version_num = '0001'"
     if database_url.startswith("sqlite"):
         with contextlib.closing(sqlite3.connect(database_url.removeprefix("sqlite:///"))) as file, file:
             file.execute(change)
