@@ -384,7 +384,9 @@ def test_an_open_service_answers_to_localhost_only(client: httpx.Client, server:
 def test_verify_takes_a_key(closed: Closed) -> None:
     """A live server could not be verified any more once it has keys."""
     campaign = CAMPAIGN | {"campaign_id": "verified"}
-    made = httpx.post(f"{closed.server.url}/campaigns", json=campaign, headers={"X-API-Key": ADMIN_KEY}, trust_env=False)
+    made = httpx.post(
+        f"{closed.server.url}/campaigns", json=campaign, headers={"X-API-Key": ADMIN_KEY}, trust_env=False
+    )
     assert made.status_code in {200, 201}
     arguments = ("verify", "--database-url", closed.server.database_url, "--url", closed.server.url)
     assert prudent(*arguments).exit_code == 1
