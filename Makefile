@@ -45,8 +45,9 @@ trust: $(VENV)/.dev ## Every promise of docs/reliability.md at full length, and 
 	TRUST_ROUNDS=200 TRUST_STOPS=20 TRUST_RESTARTS=5 TRUST_DECISIONS=200 TRUST_REWARDS=5000 TRUST_FAIL_POINTS=2000 \
 		TRUST_EXAMPLES=5000 TRUST_STALL_SECONDS=60 TRUST_MOVED_DECISIONS=10000 TRUST_ARM_ROUNDS=1500 \
 		SOAK_UPDATES=100000 $(BIN)/python -m pytest --no-header -q $(TRUST) \
-		tests/trust tests/transfer tests/api/test_fuzz.py tests/api/test_arms_come_and_go.py \
-		tests/test_reproducibility.py tests/core/test_adversarial.py tests/core/test_solver.py tests/core/test_risks.py tests/core/test_losses.py
+		tests/trust tests/transfer tests/api/test_fuzz.py tests/api/test_keys.py tests/api/test_arms_come_and_go.py \
+		tests/test_hostile_clients.py tests/test_reproducibility.py tests/core/test_adversarial.py \
+		tests/core/test_solver.py tests/core/test_risks.py tests/core/test_losses.py
 
 pictures: $(VENV)/.dev ## Play the dashboard's user story in Chromium; writes docs/pictures/dashboard-*.png
 	DASHBOARD_PICTURES=docs/pictures $(BIN)/python -m pytest tests/dashboard/test_story.py

@@ -1,6 +1,6 @@
 """Clients that mean harm or are broken: large bodies, slow ones, many connections. Others go on being served.
 
-The figures of R20: ``python -m pytest -s tests/test_hostile_clients.py``.
+The figures of R20: ``python -m pytest tests/test_hostile_clients.py``.
 """
 
 import gzip
@@ -20,6 +20,7 @@ import pytest
 
 from tests.api.contract import create, multi_armed, ok, problem, select, shared
 from tests.conftest import MakeServer
+from tests.promises import Promise
 from tests.servers import HOST, Server
 
 MIB = 2**20
@@ -95,10 +96,10 @@ class Watch:
             if self._stop.wait(0.005):
                 return
 
-    def say(self, what: str) -> None:
-        """Print the figures."""
+    def figure(self, what: str) -> str:
+        """What was seen meanwhile."""
         answers = f"/health/live {self.asked} times, at most {self.slowest_seconds:.3f} s, {self.failures} failures"
-        print(f"\nR20 {what}: {answers}; memory +{self.growth_bytes / MIB:.1f} MiB")  # noqa: T201
+        return f"{what}: {answers}; memory +{self.growth_bytes / MIB:.1f} MiB"
 
 
 def upload(server: Server, path: str, megabytes: int, *, declared: bool) -> int:
@@ -137,7 +138,7 @@ def api(hardened: Server) -> Iterator[httpx.Client]:
         yield opened
 
 
-def test_bodies_of_a_hundred_megabytes(hardened: Server, api: httpx.Client) -> None:
+def test_bodies_of_a_hundred_megabytes(hardened: Server, api: httpx.Client, promise: Promise) -> None:
     """R20. One large body would take the memory, and make every other client wait."""
     campaign_id = create(api, multi_armed())
     select(api, campaign_id)
@@ -148,7 +149,7 @@ def test_bodies_of_a_hundred_megabytes(hardened: Server, api: httpx.Client) -> N
         statuses = {upload(hardened, "/select", 100, declared=declared) for declared in (True, False)}
         packed = api.post("/select", content=bomb, headers=headers | {"Content-Encoding": "gzip"})
         nested = api.post("/select", content=deep, headers=headers)
-    watch.say("100 MB, gzip bomb, 20,000 deep")
+    promise("R20", watch.figure("100 MB, gzip bomb, 20,000 deep"))
     assert statuses <= {413, 0}
     problem(packed, 415)
     problem(nested, 422, "body")
@@ -166,20 +167,20 @@ FILES = {
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_files_that_are_no_campaign(hardened: Server, api: httpx.Client, name: str) -> None:
+def test_files_that_are_no_campaign(hardened: Server, api: httpx.Client, name: str, promise: Promise) -> None:
     """R20. An import reads on and on; it would fill the memory, or make every other client wait."""
     pieces = FILES[name]()
     ok(api.get("/health/live"))
     with Watch(hardened) as watch:
         reply = api.post("/import", content=iter(pieces), headers={"Content-Type": "application/x-ndjson"})
-    watch.say(f"a file, {name}")
+    promise("R20", watch.figure(f"a file, {name}"))
     problem(reply, 422, "line 1")
     assert watch.growth_bytes < GROWTH_BYTES_MAX
     assert (watch.slowest_seconds < ANSWER_SECONDS_MAX, watch.failures) == (True, 0)
 
 
 @pytest.mark.parametrize("name", LARGE)
-def test_large_batches_that_fit_no_schema(hardened: Server, api: httpx.Client, name: str) -> None:
+def test_large_batches_that_fit_no_schema(hardened: Server, api: httpx.Client, name: str, promise: Promise) -> None:
     """R20. A batch within its limit in bytes would cost two seconds and half a gigabyte of error messages."""
     make, statuses = LARGE[name]
     body = make()
@@ -189,12 +190,12 @@ def test_large_batches_that_fit_no_schema(hardened: Server, api: httpx.Client, n
             reply = api.post(path, content=body, headers={"Content-Type": "application/json"})
             assert reply.status_code in statuses | ({422} if path.startswith("/campaigns") else set()), reply.text[:300]
             assert len(reply.content) < 4 * MIB
-    watch.say(f"{name}, {len(body) / MIB:.0f} MiB")
+    promise("R20", watch.figure(f"{name}, {len(body) / MIB:.0f} MiB"))
     assert watch.growth_bytes < GROWTH_BYTES_MAX + 16 * MIB  # the body itself
     assert (watch.slowest_seconds < ANSWER_SECONDS_MAX, watch.failures) == (True, 0)
 
 
-def test_a_full_batch_does_not_stop_the_others(hardened: Server, api: httpx.Client) -> None:
+def test_a_full_batch_does_not_stop_the_others(hardened: Server, api: httpx.Client, promise: Promise) -> None:
     """R20. While one client sends what it may, others would wait for seconds."""
     campaign_id = create(api, shared())
     arms = [{"arm_id": f"a{number}", "features": [0.5, 0.25]} for number in range(300)]
@@ -202,7 +203,7 @@ def test_a_full_batch_does_not_stop_the_others(hardened: Server, api: httpx.Clie
     assert 12 * MIB < len(body) < 16 * MIB
     with Watch(hardened) as watch:
         reply = api.post("/select/batch", content=body, headers={"Content-Type": "application/json"})
-    watch.say(f"a legitimate batch, {len(body) / MIB:.0f} MiB")
+    promise("R20", watch.figure(f"a legitimate batch, {len(body) / MIB:.0f} MiB"))
     assert {item["status"] for item in ok(reply)["items"]} == {200}
     assert (watch.slowest_seconds < ANSWER_SECONDS_MAX, watch.failures) == (True, 0)
 
@@ -215,7 +216,7 @@ def test_unknown_fields_of_one_request(api: httpx.Client) -> None:
     assert "5000 fields" in found["errors"][0]["message"]
 
 
-def test_hostile_clients_all_at_once(hardened: Server, api: httpx.Client) -> None:
+def test_hostile_clients_all_at_once(hardened: Server, api: httpx.Client, promise: Promise) -> None:
     """Shows 3. Two hundred slow connections and large bodies would keep everybody else out."""
     campaign_id = create(api, multi_armed())
     stop = threading.Event()
@@ -250,7 +251,7 @@ def test_hostile_clients_all_at_once(hardened: Server, api: httpx.Client) -> Non
         stop.set()
         for thread in threads:
             thread.join()
-    watch.say(f"{TRICKLERS} tricklers and 100 MB bodies, {served} selects in 5 s")
+    promise("R20", watch.figure(f"{TRICKLERS} tricklers and 100 MB bodies, {served} selects in 5 s"))
     assert (watch.slowest_seconds < ANSWER_SECONDS_MAX, watch.failures) == (True, 0)
     assert served > 0
     assert "Traceback" not in hardened.log()

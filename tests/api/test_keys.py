@@ -22,6 +22,7 @@ from service.settings import InvalidSettingError, read_settings
 from service.store.engines import create_read_engine, parse_database_url
 from tests.api.contract import ok, problem
 from tests.conftest import MakeServer
+from tests.promises import Promise
 from tests.servers import HOST, Server, clean_environment, free_port, migrate
 
 ADMIN_KEY = "an-admin-key-that-an-operator-chose"
@@ -116,6 +117,11 @@ class Closed:
     server: Server
     keys: dict[str, str]
 
+    @property
+    def database(self) -> str:
+        """Which kind of database it has."""
+        return self.server.database_url.partition(":")[0]
+
 
 @pytest.fixture(scope="module", params=["sqlite", "postgres"])
 def closed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Closed]:
@@ -141,7 +147,7 @@ def http(closed: Closed) -> Iterator[httpx.Client]:
         yield opened
 
 
-def test_each_role_may_do_what_it_is_for_and_no_more(closed: Closed, http: httpx.Client) -> None:
+def test_each_role_may_do_what_it_is_for_and_no_more(closed: Closed, http: httpx.Client, promise: Promise) -> None:
     """R22. An application's key could delete a campaign, or a dashboard's key write."""
     admin = {"X-API-Key": closed.keys["admin"]}
     for name in ("c", "d"):
@@ -159,7 +165,7 @@ def test_each_role_may_do_what_it_is_for_and_no_more(closed: Closed, http: httpx
                 assert 'error="insufficient_scope"' in reply.headers["www-authenticate"]
             else:
                 assert reply.is_success, f"{role} {method} {path}: {reply.text}"
-    print(f"R22 roles: {calls} calls, {unauthorised} unauthorised 2xx, {errors} 5xx")  # noqa: T201  # the figure
+    promise("R22", f"{closed.database}, roles: {calls} calls, {unauthorised} unauthorised 2xx, {errors} 5xx")
     assert (unauthorised, errors) == (0, 0)
 
 
@@ -177,7 +183,7 @@ def test_a_campaign_moves_with_the_right_keys(closed: Closed, http: httpx.Client
     assert http.post("/import", content=exported.content, headers=kind | keys["admin"]).status_code == 201
 
 
-def test_bad_keys_open_nothing(closed: Closed) -> None:
+def test_bad_keys_open_nothing(closed: Closed, promise: Promise) -> None:
     """R22. A key that is wrong, empty, not ASCII or very long would let somebody in, or be a server error."""
     presented: list[list[tuple[bytes, bytes]]] = [[]]
     for key in BAD_KEYS.values():
@@ -196,7 +202,7 @@ def test_bad_keys_open_nothing(closed: Closed) -> None:
             errors += reply.status_code >= 500
             problem(reply, 401)
             assert reply.headers["www-authenticate"].startswith("Bearer")
-    print(f"R22 bad keys: {calls} calls, {unauthorised} unauthorised 2xx, {errors} 5xx")  # noqa: T201  # the figure
+    promise("R22", f"{closed.database}, bad keys: {calls} calls, {unauthorised} unauthorised 2xx, {errors} 5xx")
     assert (unauthorised, errors) == (0, 0)
     log = closed.server.log()
     assert "requests refused" in log
