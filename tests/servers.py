@@ -65,6 +65,11 @@ def clean_environment(additions: Mapping[str, str] | None = None) -> dict[str, s
     return {**kept, "PYTHONUNBUFFERED": "1", **(additions or {})}
 
 
+def listen_to_interrupts() -> None:
+    """For a child before it starts: what a shell runs in the background ignores Ctrl-C, and so would its children."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def mount_small(directory: Path, bytes_max: int) -> None:
     """Mount an empty file system of this size, in memory, on a folder. Raises ServerError where that is not allowed."""
     command = ["mount", "-t", "tmpfs", "-o", f"size={bytes_max}", "tmpfs", str(directory)]

@@ -77,7 +77,7 @@ def test_clients_at_once_lose_double_and_skip_nothing(
     tally = asyncio.run(load(server.url, names))
     assert set(tally.statuses) == {200}, tally.statuses
     total = sum(len(sequences) for sequences in tally.sequences.values())
-    assert total > CLIENTS
+    assert total >= CLIENTS
     assert len(tally.decisions) == total
     for name, sequences in tally.sequences.items():
         assert sorted(sequences) == list(range(1, len(sequences) + 1)), name

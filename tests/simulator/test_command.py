@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 from simulator.__main__ import app, main
 from tests.scripted import Script
+from tests.servers import listen_to_interrupts
 
 WAIT_SECONDS_MAX = 30.0
 
@@ -138,6 +139,7 @@ def test_an_interrupted_run_cleans_up(server_url: str, signum: signal.Signals) -
         stderr=subprocess.PIPE,
         text=True,
         env=environment(),
+        preexec_fn=listen_to_interrupts,
     )
     campaign = f"{server_url}/campaigns/{run_id}.linucb.00000"
     with httpx.Client(trust_env=False) as watcher:

@@ -16,6 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from simulator.__main__ import app
+from tests.servers import listen_to_interrupts
 
 SECONDS_MAX = 120.0
 PLAN = ("--experiment", "2", "--rows", "all", "--algorithm", "linucb-onepass-cr")
@@ -26,7 +27,14 @@ def start(directory: Path, *options: str) -> subprocess.Popen[str]:
     """Start the command on two rows of two cells each."""
     command = [sys.executable, "-m", "simulator", "paper", "--directory", str(directory), *PLAN, *SIZE, *options]
     environment = os.environ | {"COLUMNS": "200", "PYTHONWARNINGS": "error"}
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    return subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        preexec_fn=listen_to_interrupts,
+    )
 
 
 def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
