@@ -150,6 +150,6 @@ def test_an_interrupted_run_cleans_up(server_url: str, signum: signal.Signals) -
         finally:
             process.kill()
             process.communicate()
-        assert process.returncode == 130
+        assert process.returncode == 130, errors
         assert "Traceback" not in errors
         assert watcher.get(campaign).status_code == 404
