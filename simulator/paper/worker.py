@@ -124,3 +124,5 @@ def work(connection: Connection, directory: Path, target: Target) -> None:
     except (ClientError, RunError, ServerStartError, PaperError, OSError) as error:
         with suppress(OSError):  # the parent may have stopped listening because another worker failed
             connection.send(Message("failed", reason=str(error)))
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a signal while the interpreter ends would print a traceback
