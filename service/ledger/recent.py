@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable
 from service.store.decisions import DecisionRow
 
 ROW_BYTES = 1_000
-"""Of a row without its features, roughly."""
+"""Of a row without its features and explanation, roughly."""
 
 
 class RecentDecisions:
@@ -30,7 +30,7 @@ class RecentDecisions:
         for row in rows:
             self.forget((row.decision_id,))
             self._rows[row.decision_id] = row
-            self._bytes += ROW_BYTES + len(row.features)
+            self._bytes += _bytes_of(row)
         while self._bytes > self._bytes_max:
             self.forget((next(iter(self._rows)),))
 
@@ -39,7 +39,11 @@ class RecentDecisions:
         for decision_id in ids:
             row = self._rows.pop(decision_id, None)
             if row is not None:
-                self._bytes -= ROW_BYTES + len(row.features)
+                self._bytes -= _bytes_of(row)
 
     def __len__(self) -> int:
         return len(self._rows)
+
+
+def _bytes_of(row: DecisionRow) -> int:
+    return ROW_BYTES + len(row.features) + len(row.explanation or "")

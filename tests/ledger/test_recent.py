@@ -13,8 +13,9 @@ from service.store.decisions import DecisionRow
 from .conftest import Worker
 
 
-def row(decision_id: str, features: bytes = b"") -> DecisionRow:
-    return DecisionRow(decision_id, 1, "a", features, 0.0, 0.0, 0.0, "index", "a", None, 1.0, 0, None, None, 0, None)
+def row(decision_id: str, features: bytes = b"", explanation: str | None = None) -> DecisionRow:
+    numbers = (0.0, 0.0, 0.0)
+    return DecisionRow(decision_id, 1, "a", features, *numbers, "index", "a", None, 1.0, 0, None, explanation, 0, None)
 
 
 def test_the_oldest_go_when_there_is_no_room() -> None:
@@ -27,6 +28,16 @@ def test_the_oldest_go_when_there_is_no_room() -> None:
     recent.keep([row("e", bytes(ROW_BYTES))])
     assert sorted(recent.find("acde")) == ["d", "e"]
     assert len(recent) == 2
+
+
+def test_explanations_take_room() -> None:
+    """One may be a hundred times as long as the rest of its decision: the bound would hold a hundredth of it."""
+    recent = RecentDecisions(3 * ROW_BYTES)
+    recent.keep([row("a"), row("b", explanation="x" * 2 * ROW_BYTES)])
+    assert sorted(recent.find("ab")) == ["b"]
+    recent.forget("b")
+    recent.keep([row("c"), row("d"), row("e")])
+    assert len(recent) == 3
 
 
 def statements(worker: Worker) -> list[str]:
