@@ -20,15 +20,7 @@ def select(
         raise ConflictError("the campaign is archived: it takes no new selects")
     candidates, chosen = find_candidates(state, request)
     scores = score(state, candidates, request.matrix)
-    choice = choose(
-        scores,
-        plays=[None if one.position is None else state.plays[one.position] for one in candidates]
-        if state.warming
-        else None,
-        warmup=state.configuration.algorithm.warmup,
-        explore=request.explore,
-        tie_seed=(state.creation.seed, decision_id),
-    )
+    choice = _choose(state, request, decision_id, candidates, scores)
     decision = _decide(state, request, decision_id, candidates, scores, choice, chosen)
     used = chosen if chosen is not None else candidates[choice.position]
     timeout = state.configuration.reward.timeout_seconds
@@ -57,20 +49,30 @@ def select(
 def preview(state: CampaignState, request: Select) -> Prospect:
     """What `select` would choose now. Nothing is recorded; where a draw breaks a tie, this one's draw is another."""
     candidates, _ = find_candidates(state, request)
-    scores = score(state, candidates)
-    choice = choose(
-        scores,
-        plays=[None if one.position is None else state.plays[one.position] for one in candidates],
-        warmup=state.configuration.algorithm.warmup,
-        explore=request.explore,
-        tie_seed=(state.creation.seed, ""),
-    )
+    scores = score(state, candidates, request.matrix)
+    choice = _choose(state, request, "", candidates, scores)
     return Prospect(
         arm_id=candidates[choice.position].arm_id,
         reason=choice.reason,
         tied=round(1 / choice.propensity),
         observations=state.sequence,
         arms=explain(state, candidates, scores),
+    )
+
+
+def _choose(
+    state: CampaignState, request: Select, decision_id: str, candidates: list[Candidate], scores: Scores
+) -> Choice:
+    """The choice by index; the decision's id seeds the draw where arms tie."""
+    plays = None
+    if state.warming:
+        plays = [None if one.position is None else state.plays[one.position] for one in candidates]
+    return choose(
+        scores,
+        plays=plays,
+        warmup=state.configuration.algorithm.warmup,
+        explore=request.explore,
+        tie_seed=(state.creation.seed, decision_id),
     )
 
 
