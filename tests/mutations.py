@@ -239,7 +239,7 @@ MUTATIONS = (
     Mutation(
         "a report of two moments",
         "service/store/reports.py",
-        (("        observations.c.sequence <= _AT_HEAD,\n    ),\n)", "    ),\n)"),),
+        (("and_(IS_OF_DECISION, observations.c.sequence <= _AT_HEAD)", "IS_OF_DECISION"),),
         "tests/reporting/test_collection.py::test_picture_of_one_moment",
     ),
     Mutation(

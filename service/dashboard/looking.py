@@ -15,7 +15,7 @@ from service.dashboard.view import CampaignView, make_view
 from service.ledger.commands import Describe, ModelReport, Preview, Prospect, Select
 from service.ledger.errors import CommandError, NotFoundError, UnavailableError
 from service.ledger.ledger import Ledger
-from service.store import campaigns, overview
+from service.store import campaigns, decisions, overview
 from service.store.overview import RecentRow
 
 
@@ -99,4 +99,4 @@ def _read_stamp(connection: Connection, campaign_id: str) -> Stamp | None:
     row = campaigns.find_campaign(connection, campaign_id)
     if row is None:
         return None
-    return Stamp(row.key, row.revision, row.status, row.head, overview.newest_decision(connection, row.key))
+    return Stamp(row.key, row.revision, row.status, row.head, decisions.newest_place(connection, row.key))

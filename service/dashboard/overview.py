@@ -12,7 +12,7 @@ from service.campaigns import CampaignConfiguration
 from service.dashboard.words import decimals_for
 from service.ledger.commands import Select
 from service.ledger.state import features_from_bytes
-from service.store import campaigns, overview
+from service.store import campaigns, decisions, overview
 from service.store.campaigns import ArmRow, CampaignRow
 from service.store.overview import PLAYS_MAX, PlayRow, RecentRow
 
@@ -91,7 +91,7 @@ def read_overview(connection: Connection, campaign_id: str) -> Overview | None:
         row=row,
         configuration=CampaignConfiguration.model_validate_json(row.configuration),
         arms=campaigns.read_arms(connection, [row.key])[row.key],
-        decisions=overview.count_all(connection, row.key),
+        decisions=decisions.count_rows(connection, row.key),
         plays=overview.newest_plays(connection, row.key),
         recent=overview.recent_decisions(connection, row.key, RECENT),
         rewards={arm_id: np.array(values) for arm_id, values in rewards.items()},

@@ -17,7 +17,7 @@ from sqlalchemy import Connection
 
 from service.campaigns import CampaignConfiguration
 from service.reporting.deadlines import is_expired
-from service.store import campaigns, reports
+from service.store import campaigns, decisions, reports
 from service.store.campaigns import ArmRow, CampaignRow
 from service.store.reports import ChoiceRow
 
@@ -88,17 +88,17 @@ def collect(connect: Connect, campaign_id: str, clock: Callable[[], int]) -> Col
         campaign = campaigns.find_campaign(connection, campaign_id)
         if campaign is None:
             return None
-        # after the head: every decision that has a reward by then is among those up to `until`
-        until = reports.last_decision_at(connection, campaign.key)
+        # after the head: every decision that has a reward by then is among those up to `newest`
+        newest = decisions.newest_place(connection, campaign.key)
         recent = reports.read_last_choices(connection, campaign.key, RECENT)
         arms = campaigns.read_arms(connection, [campaign.key])[campaign.key]
         now = campaigns.read_clock(connection) or clock()
     configuration = CampaignConfiguration.model_validate_json(campaign.configuration)
     tallies = Tallies(arm.arm_id for arm in arms)
     _count_rewards(connect, campaign, tallies)
-    if until is not None:
+    if newest is not None:
         has_timeout = configuration.reward.timeout_seconds is not None
-        _count_plays(connect, campaign, tallies, until, now if has_timeout else None)
+        _count_plays(connect, campaign, tallies, newest[0], now if has_timeout else None)
     for tally in (*tallies.by_arm.values(), tallies.others):
         tally.plays += tally.answered - tally.met
     with connect() as connection:  # a deleted campaign's rows go a slice at a time: some may be missing

@@ -3,11 +3,11 @@
 from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
-from sqlalchemy import Connection, bindparam, delete, func, insert, literal_column, select, update
+from sqlalchemy import Connection, and_, bindparam, delete, func, insert, literal_column, select, update
 
 from service.store.insertion import Insertion
 from service.store.lookup import Lookup
-from service.store.tables import OBSERVATION, observations, snapshots
+from service.store.tables import OBSERVATION, decisions, observations, snapshots
 
 PAGE_ROWS = 5_000
 
@@ -49,20 +49,24 @@ class SnapshotRow(NamedTuple):
 
 _COLUMNS = [observations.c[name] for name in LogRow._fields]
 # a literal, not a parameter: the index on decision_id is partial, and planners must see that it applies
-_IS_OBSERVATION = observations.c.kind == literal_column(f"'{OBSERVATION}'")
-_BY_DECISION = Lookup(select(*_COLUMNS).where(_IS_OBSERVATION), observations.c.decision_id)
+IS_OBSERVATION = observations.c.kind == literal_column(f"'{OBSERVATION}'")
+IS_OF_DECISION = and_(
+    observations.c.decision_id == decisions.c.decision_id, IS_OBSERVATION, observations.c.key == decisions.c.key
+)
+"""Joins a decision with its row of the log, if it has one."""
+_BY_DECISION = Lookup(select(*_COLUMNS).where(IS_OBSERVATION), observations.c.decision_id)
 _BY_OBSERVATION_ID = Lookup(
     select(*_COLUMNS).where(observations.c.key == bindparam("key")), observations.c.observation_id
 )
 _INSERTION = Insertion(observations, LogRow._fields)
-_DELETE_BY_DECISION = delete(observations).where(_IS_OBSERVATION, observations.c.decision_id == bindparam("id_"))
+_DELETE_BY_DECISION = delete(observations).where(IS_OBSERVATION, observations.c.decision_id == bindparam("id_"))
 _PAGE = (
     select(*(observations.c[name] for name in FoldRow._fields))
     .where(
         observations.c.key == bindparam("key_"),
         observations.c.sequence > bindparam("after"),
         observations.c.sequence <= bindparam("until"),
-        _IS_OBSERVATION,
+        IS_OBSERVATION,
     )
     .order_by(observations.c.sequence)
     .limit(PAGE_ROWS)

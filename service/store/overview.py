@@ -2,9 +2,10 @@
 
 from typing import NamedTuple
 
-from sqlalchemy import Connection, and_, bindparam, func, literal_column, select
+from sqlalchemy import Connection, bindparam, select
 
-from service.store.tables import OBSERVATION, decisions, observations
+from service.store.log import IS_OBSERVATION, IS_OF_DECISION
+from service.store.tables import decisions, observations
 
 PLAYS_MAX = 10_000
 """Newest decisions that are read."""
@@ -55,12 +56,7 @@ class RecentRow(NamedTuple):
     observed_at: int | None
 
 
-# a literal, not a parameter: the index on decision_id is partial, and planners must see that it applies
-_IS_OBSERVATION = observations.c.kind == literal_column(f"'{OBSERVATION}'")
-_WITH_REWARD = decisions.outerjoin(
-    observations,
-    and_(observations.c.decision_id == decisions.c.decision_id, _IS_OBSERVATION, observations.c.key == decisions.c.key),
-)
+_WITH_REWARD = decisions.outerjoin(observations, IS_OF_DECISION)
 _NEWEST_FIRST = decisions.c.created_at.desc(), decisions.c.decision_id.desc()
 _PLAYS = (
     select(*(decisions.c[name] for name in PlayRow._fields[:-1]), observations.c.sequence)
@@ -87,28 +83,10 @@ _BLOCK = (
         observations.c.key == bindparam("key_"),
         observations.c.sequence > bindparam("after"),
         observations.c.sequence <= bindparam("until"),
-        _IS_OBSERVATION,
+        IS_OBSERVATION,
     )
     .order_by(observations.c.sequence)
 )
-_COUNT = select(func.count()).where(decisions.c.key == bindparam("key_"))
-_NEWEST = (
-    select(decisions.c.created_at, decisions.c.decision_id)
-    .where(decisions.c.key == bindparam("key_"))
-    .order_by(*_NEWEST_FIRST)
-    .limit(1)
-)
-
-
-def newest_decision(connection: Connection, key: int) -> tuple[int, str] | None:
-    """When the newest decision of a campaign was made, in microseconds, and its id; None if it has none."""
-    row = connection.execute(_NEWEST, {"key_": key}).first()
-    return None if row is None else (row[0], row[1])
-
-
-def count_all(connection: Connection, key: int) -> int:
-    """How many decisions a campaign has: a scan of an index alone."""
-    return int(connection.execute(_COUNT, {"key_": key}).scalar_one())
 
 
 def newest_plays(connection: Connection, key: int, limit: int = PLAYS_MAX) -> list[PlayRow]:

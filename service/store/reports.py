@@ -2,9 +2,10 @@
 
 from typing import NamedTuple
 
-from sqlalchemy import BindParameter, Connection, and_, bindparam, func, literal_column, select, tuple_
+from sqlalchemy import BindParameter, Connection, and_, bindparam, select, tuple_
 
-from service.store.tables import INSTANT, NAME, OBSERVATION, decisions, observations
+from service.store.log import IS_OBSERVATION, IS_OF_DECISION
+from service.store.tables import INSTANT, NAME, decisions, observations
 
 _AT_HEAD: BindParameter[int] = bindparam("head")
 
@@ -62,28 +63,18 @@ class ChoiceRow(NamedTuple):
     recommended_arm_id: str | None
 
 
-# a literal, not a parameter: the index on decision_id is partial, and planners must see that it applies
-_IS_OBSERVATION = observations.c.kind == literal_column(f"'{OBSERVATION}'")
 _REWARDS = (
     select(*(observations.c[name] for name in RewardRow._fields))
     .where(
         observations.c.key == bindparam("key_"),
         observations.c.sequence > bindparam("after"),
         observations.c.sequence <= _AT_HEAD,
-        _IS_OBSERVATION,
+        IS_OBSERVATION,
     )
     .order_by(observations.c.sequence)
     .limit(bindparam("limit_"))
 )
-_WITH_REWARD = decisions.outerjoin(
-    observations,
-    and_(
-        observations.c.decision_id == decisions.c.decision_id,
-        _IS_OBSERVATION,
-        observations.c.key == decisions.c.key,
-        observations.c.sequence <= _AT_HEAD,
-    ),
-)
+_WITH_REWARD = decisions.outerjoin(observations, and_(IS_OF_DECISION, observations.c.sequence <= _AT_HEAD))
 _REWARDED_ARM = observations.c.arm_id.label("rewarded_arm_id")
 _ORDER = decisions.c.created_at, decisions.c.decision_id
 _PLAYS = (
@@ -100,7 +91,6 @@ _PLAYS = (
     .order_by(*_ORDER)
     .limit(bindparam("limit_"))
 )
-_LAST = select(func.max(decisions.c.created_at)).where(decisions.c.key == bindparam("key_"))
 _CHOICES = (
     select(*(decisions.c[name] for name in ChoiceRow._fields))
     .where(decisions.c.key == bindparam("key_"))
@@ -136,11 +126,6 @@ def read_plays(
     """A page of a campaign's decisions after (created_at, id), made by `until`, with their rewards up to `head`."""
     parameters = {"key_": key, "after": after[0], "after_id": after[1], "until": until, "head": head, "limit_": limit}
     return [PlayRow._make(row) for row in connection.execute(_PLAYS, parameters).all()]
-
-
-def last_decision_at(connection: Connection, key: int) -> int | None:
-    """When the newest decision of a campaign was made; None if it has none."""
-    return connection.execute(_LAST, {"key_": key}).scalar()
 
 
 def read_last_choices(connection: Connection, key: int, limit: int) -> list[ChoiceRow]:
