@@ -25,10 +25,9 @@ from service.console import (
     refuse_both,
     refuse_problem,
 )
-from service.ledger.administration import CampaignRecord, administer
+from service.ledger.administration import administer, find_record, list_records
 from service.ledger.commands import Administration, CampaignStatus, ChangeCampaign, DeleteCampaign
 from service.ledger.errors import CommandError
-from service.store import campaigns as store
 
 PAGE_ROWS = 100
 Json = dict[str, Any]
@@ -54,20 +53,19 @@ class Database:
         after = ""
         while True:
             with self._engine.connect() as connection:
-                rows = store.list_campaigns(connection, after=after, limit=PAGE_ROWS)
-                arms = store.read_arms(connection, [row.key for row in rows])
-            yield from (render_campaign(CampaignRecord(row, arms[row.key])) for row in rows)
-            if len(rows) < PAGE_ROWS:
+                records = list_records(connection, after=after, limit=PAGE_ROWS)
+            yield from map(render_campaign, records)
+            if len(records) < PAGE_ROWS:
                 return
-            after = rows[-1].campaign_id or ""
+            after = records[-1].row.campaign_id or ""
 
     def one(self, campaign_id: str) -> Json:
         """A campaign; ends the program if there is none."""
         with self._engine.connect() as connection:
-            row = store.find_campaign(connection, campaign_id)
-            if row is None:
-                fail("there is no such campaign")
-            return render_campaign(CampaignRecord(row, store.read_arms(connection, [row.key])[row.key]))
+            record = find_record(connection, campaign_id)
+        if record is None:
+            fail("there is no such campaign")
+        return render_campaign(record)
 
     def set_status(self, campaign_id: str, status: CampaignStatus) -> None:
         """Change its status."""

@@ -12,6 +12,7 @@ from rich.console import Console
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
+from service.campaigns.values import ID_PATTERN
 from service.serving import NotServableError, check_schema
 from service.settings import API_KEY_VARIABLE, InvalidSettingError, Settings, read_settings
 from service.store.engines import (
@@ -20,13 +21,11 @@ from service.store.engines import (
     create_write_engine,
     parse_database_url,
 )
-from service.store.schema import UnknownRevisionError, current_revision, latest_revision
+from service.store.schema import UnknownRevisionError, check_revision
 
 console = Console()
 SERVER_SECONDS_MAX = 60.0
 """For one answer of a server."""
-
-_ID = re.compile(r"[A-Za-z0-9._~-]{1,128}")
 
 DatabaseUrl = Annotated[
     str | None,
@@ -67,7 +66,8 @@ def opened_database(database_url: str | None, *, read_only: bool = False) -> Ite
         engine = create_read_engine(url) if read_only else create_write_engine(url)
         try:
             if read_only:
-                _check_revision(engine)
+                with engine.connect() as connection:
+                    check_revision(connection)
             else:
                 check_schema(engine)
             yield engine
@@ -77,12 +77,6 @@ def opened_database(database_url: str | None, *, read_only: bool = False) -> Ite
         fail(str(error))
     except SQLAlchemyError as error:
         fail(f"the database does not answer: {error.__cause__ or error}")
-
-
-def _check_revision(engine: Engine) -> None:
-    with engine.connect() as connection:
-        if current_revision(connection) != latest_revision():
-            raise UnknownRevisionError("the database has not this version's schema: run prudent migrate")
 
 
 @contextmanager
@@ -98,7 +92,7 @@ def opened_server(url: str, api_key: str | None) -> Iterator[httpx.Client]:
 
 def checked_id(campaign_id: str) -> str:
     """A campaign's id, which becomes part of an address; ends the program for what cannot be one."""
-    if not _ID.fullmatch(campaign_id) or campaign_id in {".", ".."}:
+    if not re.fullmatch(ID_PATTERN, campaign_id) or campaign_id in {".", ".."}:
         fail("an id has 1 to 128 letters, digits and . _ ~ -")
     return campaign_id
 

@@ -14,11 +14,11 @@ from rich.table import Table
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
+from service.campaigns.values import ID_PATTERN
 from service.console import DatabaseUrl, console, fail, opened_database, settings_or_fail
 from service.keys import Role, digest_of, new_key
 from service.store.keys import KeyRow, add_key, list_keys, revoke_key
 
-NAME = re.compile(r"[A-Za-z0-9._~-]{1,128}")
 NOTE_MAX = 200
 ENDING_LENGTH = 4
 
@@ -45,7 +45,7 @@ def create(
 
     The first key closes the service to everybody without one.
     """
-    if not NAME.fullmatch(name):
+    if not re.fullmatch(ID_PATTERN, name):
         fail("a name has 1 to 128 letters, digits and . _ ~ -")
     if len(note) > NOTE_MAX or not note.isprintable():
         fail(f"a note has at most {NOTE_MAX} characters, all of them printable")

@@ -13,7 +13,7 @@ from service.core.snapshot import FORMAT_VERSION, CorruptSnapshotError, unpack
 from service.ledger.loading import open_state
 from service.ledger.state import CampaignState
 from service.store import audit, campaigns, log
-from service.store.schema import UnknownRevisionError, current_revision, latest_revision
+from service.store.schema import check_revision
 
 TOLERANCE = 1e-9
 """Relative; the exact minimiser's parameters depend on where its iterations started, and all on the processor."""
@@ -36,8 +36,7 @@ class Verdict:
 def verify(engine: Engine, live_model: LiveModel | None = None) -> Iterator[Verdict]:
     """Replay every campaign's log, one after the other. Raises UnknownRevisionError for another schema."""
     with engine.connect() as connection:
-        if current_revision(connection) != latest_revision():
-            raise UnknownRevisionError("the database has not this version's schema: run prudent migrate")
+        check_revision(connection)
         damage = audit.find_damage(connection)
     if damage:
         yield Verdict("(the file)", 0, faults=damage)

@@ -4,7 +4,6 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel
-from sqlalchemy import Connection
 
 from service.api import examples
 from service.api.bodies import Bodies, documented, floats
@@ -24,7 +23,8 @@ from service.api.replies import (
 )
 from service.api.requests import ArmChange, ArmRequest, CampaignChange, ObservationBatch, ObservationItem
 from service.campaigns import CampaignConfiguration, resolve
-from service.ledger.administration import CampaignRecord
+from service.campaigns.values import ID_PATTERN
+from service.ledger.administration import CampaignRecord, find_record, list_records
 from service.ledger.commands import (
     AddArm,
     ChangeArm,
@@ -37,9 +37,7 @@ from service.ledger.commands import (
 )
 from service.ledger.errors import InvalidCommandError, NotFoundError
 from service.ledger.ledger import Ledger
-from service.store import campaigns as store
 
-ID_PATTERN = r"^[A-Za-z0-9._~-]{1,128}$"
 CampaignPath = Annotated[str, Path(pattern=ID_PATTERN, description="Campaign id.")]
 ArmPath = Annotated[str, Path(pattern=ID_PATTERN, description="Arm id.")]
 LIST_MAX = 1_000
@@ -79,7 +77,7 @@ def campaign_routes(ledger: Ledger, read: Reader, bodies: Bodies) -> APIRouter:
     ) -> Response:
         """List campaigns in the order of their ids."""
         after = "" if cursor is None else decode_cursor(cursor, ID_PATTERN)[0]
-        records = await read(_list, after=after, limit=limit + 1)
+        records = await read(list_records, after=after, limit=limit + 1)
         page = records[:limit]
         more = len(records) > limit
         next_cursor = encode_cursor(page[-1].row.campaign_id or "") if more else None
@@ -93,7 +91,7 @@ def campaign_routes(ledger: Ledger, read: Reader, bodies: Bodies) -> APIRouter:
     )
     async def get_campaign(campaign_id: CampaignPath) -> Response:
         """Read a campaign as resolved, with defaults filled in."""
-        record = await read(_find, campaign_id)
+        record = await read(find_record, campaign_id)
         if record is None:
             raise NotFoundError("there is no such campaign")
         return json_reply(render_campaign(record))
@@ -209,17 +207,6 @@ def _warm_start(item: ObservationItem) -> WarmStart:
         observed_at=None if when is None else round(when.timestamp() * 1e6),
         propensity=item.propensity,
     )
-
-
-def _find(connection: Connection, campaign_id: str) -> CampaignRecord | None:
-    row = store.find_campaign(connection, campaign_id)
-    return None if row is None else CampaignRecord(row, store.read_arms(connection, [row.key])[row.key])
-
-
-def _list(connection: Connection, *, after: str, limit: int) -> list[CampaignRecord]:
-    rows = store.list_campaigns(connection, after=after, limit=limit)
-    arms = store.read_arms(connection, [row.key for row in rows])
-    return [CampaignRecord(row, arms[row.key]) for row in rows]
 
 
 def _campaign(record: CampaignRecord | None) -> Response:

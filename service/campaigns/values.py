@@ -26,9 +26,10 @@ class Schema(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
 
 
+ID_PATTERN = r"^[A-Za-z0-9._~-]{1,128}$"
 Identifier = Annotated[
     str,
-    StringConstraints(pattern=r"^[A-Za-z0-9._~-]{1,128}$"),
+    StringConstraints(pattern=ID_PATTERN),
     AfterValidator(_not_a_path_step),
 ]
 CampaignId = Annotated[Identifier, Field(description="Campaign id.", examples=["dose-advice"])]

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection
 
-from service.api.campaigns import ID_PATTERN
 from service.api.reader import Reader
+from service.campaigns.values import ID_PATTERN
 from service.dashboard.overview import Overview, read_overview, usual_request
 from service.dashboard.remembering import Remembered
 from service.dashboard.view import CampaignView, make_view

@@ -34,6 +34,19 @@ class CampaignRecord:
     created: bool = False
 
 
+def find_record(connection: Connection, campaign_id: str) -> CampaignRecord | None:
+    """A campaign by its public id."""
+    row = campaigns.find_campaign(connection, campaign_id)
+    return None if row is None else CampaignRecord(row, campaigns.read_arms(connection, [row.key])[row.key])
+
+
+def list_records(connection: Connection, *, after: str, limit: int) -> list[CampaignRecord]:
+    """At most so many campaigns after an id, in the order of their ids."""
+    rows = campaigns.list_campaigns(connection, after=after, limit=limit)
+    arms = campaigns.read_arms(connection, [row.key for row in rows])
+    return [CampaignRecord(row, arms[row.key]) for row in rows]
+
+
 def administer(connection: Connection, command: Administration, now: int) -> CampaignRecord | None:
     """Execute one command; the campaign afterwards, None once deleted or given up. Raises CommandError."""
     if isinstance(command, CreateCampaign):

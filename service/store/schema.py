@@ -53,6 +53,12 @@ def current_revision(connection: Connection) -> str | None:
     return None
 
 
+def check_revision(connection: Connection) -> None:
+    """Raise UnknownRevisionError unless the database has this version's schema."""
+    if current_revision(connection) != latest_revision():
+        raise UnknownRevisionError("the database has not this version's schema: run prudent migrate")
+
+
 def migrate(engine: Engine) -> tuple[str | None, str]:
     """Bring the schema to the latest revision, once however many start at the same time; (before, after)."""
     with engine.begin() as connection:
