@@ -33,7 +33,7 @@ from prudent_client.models import (
     Receipt,
     Reply,
 )
-from prudent_client.requests import JsonObject, Observation, Reward, Select
+from prudent_client.requests import Features, JsonObject, Observation, Reward, Select, numbers
 from prudent_client.retries import Retries
 
 BATCH_ITEMS_MAX = 1_000
@@ -48,6 +48,11 @@ class Send:
     method: str
     path: str
     content: bytes | None = None
+
+    @property
+    def headers(self) -> dict[str, str] | None:
+        """What the content is, if there is any."""
+        return None if self.content is None else {"content-type": "application/json"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +132,10 @@ class Calls:
         except NotFoundError:
             return
 
-    def add_arm(self, campaign_id: str, arm: Mapping[str, Any]) -> Call[Arm]:
+    def add_arm(self, campaign_id: str, arm_id: str, features: Features | None) -> Call[Arm]:
         """The same arm again is welcome."""
-        return _parse(Arm, (yield from self.send("POST", f"{campaign_path(campaign_id)}/arms", dict(arm))))
+        arm = {"arm_id": arm_id} if features is None else {"arm_id": arm_id, "features": numbers(features)}
+        return _parse(Arm, (yield from self.send("POST", f"{campaign_path(campaign_id)}/arms", arm)))
 
     def change_arm(self, campaign_id: str, arm_id: str, status: str) -> Call[Arm]:
         """Pause, retire or reactivate an arm."""
@@ -204,7 +210,7 @@ def _results(
     kind: type[ReplyT], answers: Sequence[JsonObject], decision_ids: Sequence[str]
 ) -> list[ReplyT | RejectedError]:
     return [
-        _valid(kind, answer)
+        valid(kind, answer)
         if answer["status"] == httpx.codes.OK
         else rejection(answer["status"], answer, item=decision_id)
         for answer, decision_id in zip(answers, decision_ids, strict=True)
@@ -252,10 +258,11 @@ def _object(response: httpx.Response) -> JsonObject:
 
 
 def _parse(kind: type[ReplyT], response: httpx.Response) -> ReplyT:
-    return _valid(kind, _object(response))
+    return valid(kind, _object(response))
 
 
-def _valid(kind: type[ReplyT], answer: JsonObject) -> ReplyT:
+def valid(kind: type[ReplyT], answer: JsonObject) -> ReplyT:
+    """The answer as an object of this kind. Raises UnexpectedReplyError where it is none."""
     try:
         return kind.model_validate(answer)
     except ValidationError as error:

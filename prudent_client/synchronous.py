@@ -12,7 +12,7 @@ from prudent_client.connection import options
 from prudent_client.errors import RejectedError
 from prudent_client.identifiers import new_id
 from prudent_client.models import Arm, Campaign, Decision, Health, Model, ObservationsReceipt, Receipt
-from prudent_client.requests import Features, JsonObject, Observation, Reward, Select, numbers
+from prudent_client.requests import Features, JsonObject, Observation, Reward, Select
 from prudent_client.retries import Retries
 
 T = TypeVar("T")
@@ -97,8 +97,7 @@ class Client:
 
     def add_arm(self, campaign_id: str, arm_id: str, features: Features | None = None) -> Arm:
         """Add an arm at run time. The same again returns the arm."""
-        arm = {"arm_id": arm_id} if features is None else {"arm_id": arm_id, "features": numbers(features)}
-        return self._run(self._calls.add_arm(campaign_id, arm))
+        return self._run(self._calls.add_arm(campaign_id, arm_id, features))
 
     def change_arm(self, campaign_id: str, arm_id: str, status: Literal["active", "paused", "retired"]) -> Arm:
         """Pause, retire or reactivate an arm."""
@@ -176,8 +175,7 @@ class Client:
             if isinstance(step, Pause):
                 self._sleep(step.seconds)
                 continue
-            sent = {"content-type": "application/json"} if step.content is not None else None
             try:
-                came = self._http.request(step.method, step.path, content=step.content, headers=sent)
+                came = self._http.request(step.method, step.path, content=step.content, headers=step.headers)
             except httpx.RequestError as error:
                 came = error

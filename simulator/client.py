@@ -11,11 +11,10 @@ from types import TracebackType
 from typing import Any, Literal, Self
 
 import httpx
-from pydantic import ValidationError
 
 from prudent_client import Client as ServiceClient
 from prudent_client import Decision, Observation, Receipt, Retries, UnexpectedReplyError, UnreachableError
-from prudent_client.calls import campaign_path
+from prudent_client.calls import campaign_path, valid
 from prudent_client.errors import rejection
 
 JsonObject = dict[str, Any]
@@ -97,11 +96,7 @@ class Client:
 
     def select_parsed(self, items: Sequence[JsonObject]) -> list[Decision]:
         """As `select_batch`, every reply checked in full: for a few, where the time does not matter."""
-        try:
-            return [Decision.model_validate(answer) for answer in self.select_batch(items)]
-        except ValidationError as error:
-            fields = ", ".join(".".join(map(str, row["loc"])) for row in error.errors()[:5])
-            raise UnexpectedReplyError(f"a Decision came without valid {fields}") from error
+        return [valid(Decision, answer) for answer in self.select_batch(items)]
 
     def observe(self, campaign_id: str, observations: Sequence[Observation]) -> None:
         """Load observations made elsewhere, in order."""
