@@ -33,7 +33,7 @@ class Factor:
         self._cholesky, info = dpotrf(matrix.T, lower=1, clean=0)
         self._root: Array | None = None
         self._scale: Array | None = None
-        if info != 0 or not _pivots_hold(self._cholesky.diagonal(), matrix.diagonal()):
+        if info != 0 or not pivots_hold(self._cholesky.diagonal(), matrix.diagonal()):
             self._scale, self._root = _inverse_root(matrix, eigenvalue_min)
 
     def solve(self, right: Array) -> Array:
@@ -49,7 +49,8 @@ class Factor:
         return self._root is None
 
 
-def _pivots_hold(pivots: Array, diagonal: Array) -> bool:
+def pivots_hold(pivots: Array, diagonal: Array) -> bool:
+    """Whether a Cholesky factor's pivots, (d,), have kept digits of the matrix's diagonal, (d,)."""
     return bool(np.logical_and.reduce(pivots * pivots > PIVOT_MIN * diagonal))
 
 

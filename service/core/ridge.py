@@ -9,7 +9,7 @@ from scipy.linalg.blas import daxpy, ddot, dgemv, dsyrk
 from scipy.linalg.lapack import dgeqrf, dpotrf, dtpqrt, dtrtri, dtrtrs
 
 from service.core.blocks import BlockRows, StateArrays, check_observation, is_gram, take
-from service.core.factor import PIVOT_MIN, Factor, inverse_factor, log_sum, with_row
+from service.core.factor import PIVOT_MIN, Factor, inverse_factor, log_sum, pivots_hold, with_row
 from service.core.losses import Array
 from service.core.wide import Wide, is_doubtful, refine, wide_gram
 
@@ -181,7 +181,6 @@ class Ridge:
         """Return theta, (d,), and the sum of squared residuals there."""
         alpha, trace = self.regularization, float(self._feature_squares[block])
         cholesky, failed = self._factors[block] = self._factorise(block)
-        extended = None
         if not failed and (alpha > _PIVOTS_SURE * trace or self._pivots_hold(block, cholesky)):
             right = cholesky[-1].copy()
             right[-1] = 0.0
@@ -207,7 +206,7 @@ class Ridge:
     def _pivots_hold(self, block: int, cholesky: Array) -> bool:
         pivots = cholesky.diagonal()[:-1]
         diagonal = self._current_sums(block).diagonal()[:-1] + self.regularization
-        return bool((pivots * pivots > PIVOT_MIN * diagonal).all())
+        return pivots_hold(pivots, diagonal)
 
     def _solve_singular(self, block: int) -> Array:
         """Return theta with a place after it, (d + 1,), where the Cholesky factor has lost its digits."""
