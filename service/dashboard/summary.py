@@ -3,13 +3,13 @@
 from array import array
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from service.campaigns import cautions, loss_of
 from service.dashboard.figures import ArmLine
 from service.dashboard.overview import Overview
 from service.dashboard.words import measure, measure_in_full, number
-from service.ledger.commands import ModelReport, Prospect
+from service.ledger.commands import ModelReport, Prospect, ScoredArm
 from service.reporting.arms import ArmReport, describe_arm
 from service.reporting.collection import ArmTally
 from service.reporting.comparison import Learning, describe_learning, price_of_caution
@@ -37,25 +37,31 @@ def arm_lines(seen: Overview, reports: Sequence[ArmReport], prospect: Prospect |
     scored = {} if prospect is None else {arm.arm_id: arm for arm in prospect.arms}
     lines = []
     for one in reports:
-        score = scored.get(one.arm_id)
-        lines.append(
-            ArmLine(
-                arm_id=one.arm_id,
-                status=one.status or "unregistered",
-                colour=coloured.get(one.arm_id),
-                share=one.share,
-                rewards=one.rewards.n,
-                mean=one.rewards.mean,
-                deviation=one.rewards.standard_deviation,
-                risk=one.rewards.risk,
-                interval=one.rewards.interval,
-                estimate=None if score is None else score.estimate,
-                bonus=None if score is None else score.bonus,
-                index=None if score is None else score.index,
-                estimate_interval=None if score is None or score.interval is None else tuple(score.interval),  # type: ignore[arg-type]  # two ends
-            )
+        line = ArmLine(
+            arm_id=one.arm_id,
+            status=one.status or "unregistered",
+            colour=coloured.get(one.arm_id),
+            share=one.share,
+            rewards=one.rewards.n,
+            mean=one.rewards.mean,
+            deviation=one.rewards.standard_deviation,
+            risk=one.rewards.risk,
+            interval=one.rewards.interval,
         )
+        score = scored.get(one.arm_id)
+        lines.append(line if score is None else with_score(line, score))
     return sorted(lines, key=lambda line: float("-inf") if line.index is None else line.index, reverse=True)
+
+
+def with_score(line: ArmLine, score: ScoredArm) -> ArmLine:
+    """The line with what the model says of its arm."""
+    return replace(
+        line,
+        estimate=score.estimate,
+        bonus=score.bonus,
+        index=score.index,
+        estimate_interval=None if score.interval is None else (score.interval[0], score.interval[1]),
+    )
 
 
 def learning(seen: Overview, reports: Sequence[ArmReport]) -> Learning:

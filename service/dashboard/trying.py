@@ -13,6 +13,7 @@ from service.dashboard.looking import Looks
 from service.dashboard.overview import COLOURS, Overview
 from service.dashboard.rendering import HEADERS, Pages, asks_for_keys, step
 from service.dashboard.requests import curl, is_input, make_form, read_request, to_command
+from service.dashboard.summary import with_score
 from service.dashboard.telling import decision_view
 from service.ledger.commands import Decision, Prospect
 from service.ledger.errors import ConflictError, InvalidCommandError
@@ -79,15 +80,6 @@ def trying_routes(ledger: Ledger, looks: Looks, pages: Pages) -> APIRouter:
 def _chart(seen: Overview, prospect: Prospect) -> Figure | None:
     coloured = seen.coloured
     lines = [
-        ArmLine(
-            arm_id=arm.arm_id,
-            status="active",
-            colour=coloured.get(arm.arm_id),
-            estimate=arm.estimate,
-            bonus=arm.bonus,
-            index=arm.index,
-            estimate_interval=None if arm.interval is None else (arm.interval[0], arm.interval[1]),
-        )
-        for arm in prospect.arms[:COLOURS]
+        with_score(ArmLine(arm.arm_id, "active", coloured.get(arm.arm_id)), arm) for arm in prospect.arms[:COLOURS]
     ]
     return figures.worth(lines, words.unit(seen.configuration))
