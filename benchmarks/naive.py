@@ -14,12 +14,13 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import numpy as np
-import uvicorn
 from fastapi import FastAPI, HTTPException
 from pydantic import BaseModel
 from sqlalchemy import ForeignKey, event
 from sqlalchemy.ext.asyncio import async_sessionmaker, create_async_engine
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+from benchmarks.serving import serve
 
 DELTA = 0.05
 
@@ -228,16 +229,7 @@ def main() -> None:
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--database-url", required=True)
     options = parser.parse_args()
-    app = create_app(options.database_url)
-    uvicorn.run(
-        app,
-        host=options.host,
-        port=options.port,
-        loop="uvloop",
-        http="httptools",
-        access_log=False,
-        log_level="warning",
-    )
+    serve(create_app(options.database_url), options.host, options.port)
 
 
 if __name__ == "__main__":

@@ -10,9 +10,10 @@ import os
 from typing import Any
 
 import orjson
-import uvicorn
 from fastapi import FastAPI, Request, Response
 from pydantic import BaseModel
+
+from benchmarks.serving import serve
 
 SELECT_BYTES, REWARD_BYTES = "NOOP_SELECT_BYTES", "NOOP_REWARD_BYTES"
 
@@ -96,17 +97,8 @@ def main() -> None:
     parser.add_argument("--reward-bytes", type=int, default=160, help="size of the reply to reward")
     options = parser.parse_args()
     os.environ[SELECT_BYTES], os.environ[REWARD_BYTES] = str(options.select_bytes), str(options.reward_bytes)
-    uvicorn.run(
-        "benchmarks.noop:create_app_from_environment",
-        factory=True,
-        host=options.host,
-        port=options.port,
-        workers=options.workers,
-        loop="uvloop",
-        http="httptools",
-        access_log=False,
-        log_level="warning",
-    )
+    application = "benchmarks.noop:create_app_from_environment"
+    serve(application, options.host, options.port, factory=True, workers=options.workers)
 
 
 if __name__ == "__main__":
