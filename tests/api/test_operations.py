@@ -23,6 +23,8 @@ OPERATIONS = {
     ("get", "/campaigns/{campaign_id}/model"): "getModel",
     ("get", "/campaigns/{campaign_id}/report"): "getReport",
     ("get", "/campaigns/{campaign_id}/decisions"): "listDecisions",
+    ("get", "/campaigns/{campaign_id}/export"): "exportCampaign",
+    ("post", "/import"): "importCampaign",
     ("post", "/select"): "select",
     ("post", "/reward"): "reward",
     ("post", "/select/batch"): "selectBatch",
