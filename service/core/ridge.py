@@ -13,7 +13,7 @@ from service.core.factor import PIVOT_MIN, Factor, inverse_factor, log_sum, pivo
 from service.core.losses import Array
 from service.core.wide import Wide, is_doubtful, refine, wide_gram
 
-_BUFFER = 32
+_BUFFER = 64
 _PIVOTS_SURE = 100.0 * PIVOT_MIN
 """Above this ratio of alpha to the trace no pivot can be small: each is at least the smallest eigenvalue."""
 
@@ -26,8 +26,8 @@ class Ridge:
 
     To observe is to write a row z = (x, y) down. Every `_BUFFER` rows of a block join the sum of z z^T; what waits is
     added to it in `refresh`, in a product that copies the sum anyway. The Cholesky factor of that matrix, with alpha
-    on the features' diagonal, holds L, and under it L^-1 sum y x, so that theta is one substitution away; and its
-    inverse holds L^-1, of which the bonuses are made.
+    on the features' diagonal, holds L, and under it L^-1 sum y x; its inverse holds L^-1, of which the bonuses are
+    made, and under it -theta.
 
     The sum of squared residuals at the current theta cannot be had from sum y^2 - ...: for rewards near 1e6
     with spread 1 the difference is noise. So the triangle R of a QR decomposition of the rows (x, y) is kept,
@@ -79,7 +79,7 @@ class Ridge:
         self._feature_squares = rows["feature_squares"]
         self._d1_squares = rows["d1_squares"]
         self._gram: Array | None = None
-        self._factors: dict[int, tuple[Array, int]] = {}
+        self._factors: dict[int, tuple[Array, float]] = {}
 
     @property
     def gram(self) -> Array:
@@ -111,7 +111,7 @@ class Ridge:
 
     def count(self, block: int) -> int:
         """Return how many observations a block has."""
-        return int(self._rows["count"][block])
+        return int(self._count.item(block))
 
     def block_d1_squares(self, block: int) -> float:
         """Return the sum of (y - <theta, x>)^2 over a block's observations, as of `refresh`."""
@@ -124,7 +124,7 @@ class Ridge:
         """
         norm = check_observation(block, self._rows.count, x, self.dimension, y)
         self._rows.touch(block)
-        count = int(self._count[block])
+        count = self.count(block)
         place = count % _BUFFER
         row = self._waiting[block, place]
         row[:-1] = x
@@ -140,7 +140,7 @@ class Ridge:
         """Make the waiting rows part of the sums and the triangle."""
         rows, size = self._rows, self.dimension + 1
         waiting = self._waiting[block]
-        self._sums[block] = self._current_sums(block).T
+        self._sums[block] = _added(self._sums[block], waiting).T
         rows["wide_high"][block], rows["wide_low"][block] = self._wide_sums(block)
         triangle = self._triangle[block, :size]
         triangle[:] = dtpqrt(0, min(8, size), triangle, waiting)[0]
@@ -148,8 +148,7 @@ class Ridge:
 
     def _current_sums(self, block: int) -> Array:
         """Return sum z z^T over all rows of a block, (d + 1, d + 1), Fortran-ordered: its lower triangle, 0 above."""
-        sums: Array = dsyrk(1.0, self._waiting[block].T, 1.0, self._sums[block].T, 0, 1)
-        return sums
+        return _added(self._sums[block], self._waiting[block, : int(self._count.item(block)) % _BUFFER])
 
     def _gram_of(self, block: int) -> Array:
         lower = self._current_sums(block)[:-1, :-1]
@@ -164,68 +163,70 @@ class Ridge:
         self._stale.clear()
         return changed
 
-    def _factorise(self, block: int) -> tuple[Array, int]:
-        """Return the Cholesky factor of sum z z^T + alpha I, a 1 in its corner, and LAPACK's code for L, 0 if good.
+    def _factorise(self, block: int) -> tuple[Array, float] | None:
+        """Return the inverse of the Cholesky factor of sum z z^T + alpha I, and log det(sum x x^T + alpha I).
 
-        (d + 1, d + 1), lower: L, and under it L^-1 sum y x. Its last pivot is the root of what the rewards leave
-        unexplained, which may vanish, and is not used.
+        (d + 1, d + 1), lower, with a 1 in its corner: L^-1, and under it -theta, because the factor has L^-1 sum y x
+        under L. Its own last pivot, the root of what the rewards leave unexplained, may vanish and is not used. None
+        where L cannot be had, or has lost its digits.
         """
+        alpha, dimension = self.regularization, self.dimension
         matrix = self._current_sums(block)
-        dimension = self.dimension
-        daxpy(self._ones, matrix.ravel("K"), dimension, self.regularization, 0, 1, 0, dimension + 2)
+        daxpy(self._ones, matrix.ravel("K"), dimension, alpha, 0, 1, 0, dimension + 2)
         cholesky, failed = dpotrf(matrix, 1, 0, 1)
+        if 0 < failed <= dimension:
+            return None
         cholesky[-1, -1] = 1.0
-        return cholesky, failed if failed <= dimension else 0
+        pivots = cholesky.diagonal()
+        if alpha <= _PIVOTS_SURE * self._feature_squares.item(block):
+            diagonal = self._current_sums(block).diagonal()[:-1] + alpha
+            if not pivots_hold(pivots[:-1], diagonal):
+                return None
+        log_determinant = 2.0 * log_sum(pivots)
+        inverse, failed = dtrtri(cholesky, 1, 0, 1)
+        return None if failed else (inverse, log_determinant)
 
     def _solve(self, block: int) -> tuple[Array, float]:
         """Return theta, (d,), and the sum of squared residuals there."""
-        alpha, trace = self.regularization, float(self._feature_squares[block])
-        cholesky, failed = self._factors[block] = self._factorise(block)
-        if not failed and (alpha > _PIVOTS_SURE * trace or self._pivots_hold(block, cholesky)):
-            right = cholesky[-1].copy()
-            right[-1] = 0.0
-            extended = dtrtrs(cholesky, right, 1, 1)[0]
+        known = self._factorise(block)
+        if known is None:
+            self._factors.pop(block, None)
+            theta = self._solve_singular(block)
+            squares = self._residual_squares(block, np.append(theta, -1.0))
         else:
-            extended = self._solve_singular(block)
-        extended[-1] = -1.0
-        squares = self._residual_squares(block, extended)
-        theta = extended[:-1]
+            self._factors[block] = known
+            extended = known[0][-1]
+            theta = -extended[:-1]
+            squares = self._residual_squares(block, extended)
+        trace = self._feature_squares.item(block)
         if is_doubtful(
             lambda: self._gram_of(block),
-            alpha,
+            self.regularization,
             theta,
             trace=trace,
             slope_squares=squares,
             feature_squares=trace,
-            count=int(self._count[block]),
+            count=self.count(block),
         ):
-            extended[:-1] = refine(self._wide_sums(block), alpha, theta)
-            squares = self._residual_squares(block, extended)
+            theta = refine(self._wide_sums(block), self.regularization, theta)
+            squares = self._residual_squares(block, np.append(theta, -1.0))
         return theta, squares
 
-    def _pivots_hold(self, block: int, cholesky: Array) -> bool:
-        pivots = cholesky.diagonal()[:-1]
-        diagonal = self._current_sums(block).diagonal()[:-1] + self.regularization
-        return pivots_hold(pivots, diagonal)
-
     def _solve_singular(self, block: int) -> Array:
-        """Return theta with a place after it, (d + 1,), where the Cholesky factor has lost its digits."""
+        """Return theta, (d,), where the Cholesky factor has lost its digits."""
         theta = self._least_squares(block)
         if theta is None:
             moment = self._current_sums(block)[-1, :-1]
             theta = Factor(self._gram_of(block) + self.regularization * np.eye(self.dimension)).solve(moment)
-        return np.append(theta, 0.0)
+        return theta
 
     def known_factor(self, block: int) -> tuple[Array, float]:
         """Return F with F^T F = (sum x x^T + alpha I)^-1 and a free row, (d + 1, d), and the log of the determinant."""
-        cholesky, failed = self._factors.pop(block) if block in self._factors else self._factorise(block)
-        if not failed:
-            log_determinant = 2.0 * log_sum(cholesky.diagonal())
-            inverse, failed = dtrtri(cholesky, 1, 0, 1)
-            if not failed:
-                return inverse[:, :-1], log_determinant
-        inverse, log_determinant = inverse_factor(self._gram_of(block), self.regularization)
-        return with_row(inverse), log_determinant
+        known = self._factors.pop(block, None) or self._factorise(block)
+        if known is None:
+            inverse, log_determinant = inverse_factor(self._gram_of(block), self.regularization)
+            return with_row(inverse), log_determinant
+        return known[0][:, :-1], known[1]
 
     def _least_squares(self, block: int) -> Array | None:
         """Return argmin ||R (theta, -1)||^2 + alpha ||theta||^2, (d,), by a QR decomposition: backward stable.
@@ -246,7 +247,7 @@ class Ridge:
         return wide_gram(self._waiting[block], (rows["wide_high"][block], rows["wide_low"][block]))
 
     def _residual_squares(self, block: int, extended: Array) -> float:
-        """Return ||R (theta, -1)||^2, the waiting rows with it; extended: (theta, -1)."""
+        """Return ||R (theta, -1)||^2, the waiting rows with it; extended: (theta, -1), or (-theta, 1)."""
         residuals = dgemv(1.0, self._triangle[block].T, extended, trans=1)
         squares: float = ddot(residuals, residuals)
         return squares
@@ -293,3 +294,9 @@ class Ridge:
     def nbytes(self) -> int:
         """Bytes of the arrays held."""
         return self._rows.nbytes + (0 if self._gram is None else self._gram.nbytes)
+
+
+def _added(sums: Array, rows: Array) -> Array:
+    """Return the sums (of their transpose the lower triangle) + sum z z^T over rows z: its lower triangle, 0 above."""
+    total: Array = dsyrk(1.0, rows.T, 1.0, sums.T, 0, 1)
+    return total
