@@ -47,8 +47,8 @@ def ours(name: str, rounds: int) -> dict[str, float]:
     configuration = resolve(CampaignConfiguration.model_validate(body))
     policy = build_policy(configuration, configuration, arms=ARMS)
     blocks = np.arange(ARMS) if name in IS_DISJOINT else None
-    drawn, payoffs = draw(rounds)
-    warmup, plays = configuration.algorithm.warmup, [10**6] * ARMS
+    drawn, rewards = draw(rounds)
+    payoffs = rewards.tolist()
     ids = [f"decision-{number}" for number in range(rounds)]
     began = 0.0
     for number, candidates in enumerate(drawn):
@@ -56,12 +56,13 @@ def ours(name: str, rounds: int) -> dict[str, float]:
             began = time.process_time()
         features = candidates if blocks is None else candidates[0]
         scores = policy.score(features, blocks)
-        choice = choose(scores, plays=plays, warmup=warmup, explore=True, tie_seed=(0, ids[number]))
+        # without a count of plays, as in the service once the warm-up is over
+        choice = choose(scores, plays=None, warmup=0, explore=True, tie_seed=(0, ids[number]))
         arm = choice.position
         if blocks is None:
-            policy.observe(0, candidates[arm], float(payoffs[number, arm]))
+            policy.observe(0, candidates[arm], payoffs[number][arm])
         else:
-            policy.observe(arm, features, float(payoffs[number, arm]))
+            policy.observe(arm, features, payoffs[number][arm])
     return {"microseconds": (time.process_time() - began) / (rounds - SKIPPED) * 1e6}
 
 

@@ -219,6 +219,12 @@ MUTATIONS = (
         f"{TRUST}/test_starting.py::test_a_corrupt_snapshot_is_folded_again_and_said",
     ),
     Mutation(
+        "a reward does not wait for its select",
+        "service/ledger/batch.py",
+        (("known.key if known is not None else self._asked.get(command.decision_id)", "known.key if known else None"),),
+        "tests/ledger/test_ledger.py::test_a_reward_waits_with_its_decision_until_the_campaign_is_loaded",
+    ),
+    Mutation(
         "a client that leaves is an error",
         "service/api/problems.py",
         (("    app.add_exception_handler(ClientDisconnect, on_disconnect)\n", ""),),

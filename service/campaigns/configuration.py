@@ -26,7 +26,8 @@ LEVEL_MIN = 1e-6
 GAMMA_MIN, GAMMA_MAX = 1e-9, 1e6
 TOLERANCE_MIN, TOLERANCE_MAX = 1e-6, 1e9
 """Of the entropic measure's two forms, in magnitude: each is the other's range."""
-Positive = Annotated[float, Field(gt=0, le=1e12)]
+Positive = Annotated[float, Field(ge=1e-30, le=1e12)]
+"""So small and large that nobody wants more, and that no product, square or quotient leaves float64's range."""
 
 
 class MeanRisk(Schema):
@@ -85,7 +86,7 @@ class FeatureDescription(Schema):
 
     name: Annotated[str, Field(min_length=1, max_length=128)]
     center: Feature = 0.0
-    scale: Annotated[float, Field(gt=0, le=1e9)] = 1.0
+    scale: Annotated[float, Field(ge=1e-12, le=1e9)] = 1.0
 
 
 FeatureDescriptions = Annotated[list[FeatureDescription], Field(min_length=1, max_length=DIMENSION_MAX)]
@@ -126,9 +127,9 @@ class ArmConfiguration(Schema):
     features: Features | None = None
 
 
-Conditioning = Annotated[float, Field(gt=0, le=1e12)] | Literal["theory", "self-concordant"] | None
+Conditioning = Annotated[float, Field(ge=1e-12, le=1e12)] | Literal["theory", "self-concordant"] | None
 BonusName = Literal["local", "global", "local-tight", "global-tight"]
-Delta = Annotated[float, Field(gt=0, lt=1)]
+Delta = Annotated[float, Field(ge=1e-100, lt=1)]
 Exploration = Annotated[float, Field(ge=0, le=1e6, description="Multiplies the bonus; 0 is greedy.")]
 Warmup = Annotated[int, Field(ge=0, le=10_000, description="Plays of each registered arm before the index decides.")]
 AlgorithmName = Literal["linucb", "linucb-cr", "linucb-ogd-cr", "linucb-onepass-cr"]

@@ -59,6 +59,8 @@ class Batch:
         self._keys: dict[str, int] = {}
         self._decisions: dict[str, DecisionRow] = {}
         self._remembered: dict[str, DecisionRow] = {}
+        self._asked: dict[str, int] = {}
+        """Ids of this batch's selects, and the keys of their campaigns."""
         self._standings: dict[int, Standing] = {}
         self._recorded: dict[str, LogRow] = {}
         self._busy: set[int] = set()
@@ -138,15 +140,14 @@ class Batch:
         """Keys of the campaigns that will learn, and of the others that are needed."""
         learning: set[int] = set()
         others: set[int] = set()
-        chosen_here: dict[str, int] = {}
         for command in commands:
             if isinstance(command, Reward | Expire):
                 row = self._decisions.get(command.decision_id) or self._recorded.get(command.decision_id)
-                key = row.key if row is not None else chosen_here.get(command.decision_id)
+                key = row.key if row is not None else self._asked.get(command.decision_id)
             else:
                 key = self._keys.get(command.campaign_id)
                 if isinstance(command, Select) and command.decision_id is not None and key is not None:
-                    chosen_here[command.decision_id] = key
+                    self._asked[command.decision_id] = key
                     if command.decision_id in self._decisions:
                         others.add(self._decisions[command.decision_id].key)
             if key is not None:
@@ -296,7 +297,9 @@ class Batch:
     def _reward(self, command: Reward) -> Result:
         decision = self._decision(command.decision_id)
         recorded = self._recorded_reward(command.decision_id)
-        key = decision.key if decision is not None else recorded.key if recorded is not None else None
+        known = decision or recorded
+        # while its select waits for its campaign, so does the reward
+        key = known.key if known is not None else self._asked.get(command.decision_id)
         state = self._state(key, "there is no such decision")
         if recorded is not None:
             return rewarding.repeat_reward(state, command, recorded)

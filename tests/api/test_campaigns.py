@@ -1,5 +1,6 @@
 """Create, read, list, change and delete campaigns."""
 
+import math
 from collections.abc import Callable
 
 import httpx
@@ -297,6 +298,38 @@ def test_change_that_is_not_allowed(api: httpx.Client, change: Json, field: str)
     before = stored(api, campaign_id)
     problem(api.patch(f"/campaigns/{campaign_id}", json=change), 422, field)
     assert stored(api, campaign_id) == before
+
+
+ENDS: dict[str, tuple[float, float]] = {
+    "regularization": (1e-12, 1e12),
+    "delta": (1e-100, 1 - 1e-16),
+    "noise_scale": (1e-30, 1e12),
+    "exploration": (0, 1e6),
+    "parameter_bound": (1e-30, 1e12),
+    "feature_bound": (1e-30, 1e12),
+    "conditioning": (1e-12, 1e12),
+}
+
+
+@pytest.mark.parametrize("algorithm", ["linucb-cr", "linucb-ogd-cr", "linucb-onepass-cr"])
+@pytest.mark.parametrize(("dial", "end"), [(dial, end) for dial, ends in ENDS.items() for end in ends])
+def test_dials_at_their_ends(api: httpx.Client, algorithm: str, dial: str, end: float) -> None:
+    """A dial that is accepted at its creation would later make numbers that are none, and every select a 500."""
+    risk = {"measure": "expectile", "level": 0.1}
+    campaign_id = create(api, shared(risk=risk, algorithm={"name": algorithm, "warmup": 0, dial: end}))
+    for reward_value in (1e-3, -1e6, 0):
+        decision = select(api, campaign_id)
+        assert math.isfinite(decision["index"])
+        reward(api, decision["decision_id"], reward_value)
+    zeros = [{"arm_id": name, "features": [0, 0]} for name in "ab"]
+    assert math.isfinite(select(api, campaign_id, arms=zeros)["index"])
+
+
+@pytest.mark.parametrize("dial", sorted(ENDS.keys() - {"exploration"}))
+def test_dials_beyond_their_ends(api: httpx.Client, dial: str) -> None:
+    """R18. The smallest positive number has an infinite inverse."""
+    body = shared(algorithm={"name": "linucb-cr", dial: 5e-324})
+    problem(api.post("/campaigns", json=body), 422, f"algorithm.{dial}")
 
 
 @pytest.mark.parametrize("confirm", [None, "", "other", "*"])

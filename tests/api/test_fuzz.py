@@ -70,6 +70,13 @@ def put_known_ids(value: Any, known: dict[str, list[str]], draw: Any) -> Any:
     return value
 
 
+def why(server: Server, reply: Any) -> str:
+    """The reply, and what the service logged of it."""
+    request_id = json.loads(reply.text)["request_id"]
+    lines = [line for line in server.log().splitlines() if request_id in line]
+    return "\n".join([reply.text, *lines])
+
+
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE], ids=["good", "bad"])
 def test_made_up_requests(
     api_server: Server, schema: Any, known: dict[str, list[str]], mode: Any, promise: Promise
@@ -99,7 +106,7 @@ def test_made_up_requests(
                     case.path_parameters = put_known_ids(case.path_parameters, known, data.draw)
                     case.body = put_known_ids(case.body, known, data.draw)
                 reply = case.call(base_url=api_server.url, session=session, timeout=10)
-                assert reply.status_code < 500, reply.text
+                assert reply.status_code < 500, why(api_server, reply)
                 case.validate_response(reply, checks=CHECKS)
                 called[case.operation.label] = called.get(case.operation.label, 0) + 1
 

@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy import Connection, event, text
 from sqlalchemy.exc import IntegrityError
 
+from service.ledger.batch import BEHIND_MAX
 from service.ledger.commands import (
     AddArm,
     ChangeArm,
@@ -178,6 +179,16 @@ def test_a_state_far_behind_is_loaded_while_others_go_on(make_worker: Callable[.
     assert decision.observations == 3_000
     assert isinstance(other, Decision)
     assert second.one(Describe("long")).state_digest == first.one(Describe("long")).state_digest
+
+
+def test_a_reward_waits_with_its_decision_until_the_campaign_is_loaded(make_worker: Callable[..., Worker]) -> None:
+    """Sent together, the select was answered, and its reward told that there is no such decision."""
+    first, second = make_worker(), make_worker()
+    first.create("c", algorithm={"name": "linucb-cr"}, risk={"measure": "expectile", "level": 0.2})
+    first.one(Observe("c", [WarmStart("a", 0.1)] * (BEHIND_MAX + 1)))
+    chosen, rewarded, lost = second.run(Select("c", "d1"), Reward("d1", 1.0), Reward("d2", 1.0))
+    assert rewarded.decision_id == chosen.decision_id == "d1"
+    assert isinstance(lost, NotFoundError)
 
 
 def test_snapshots_are_written_used_and_not_believed_when_corrupt(make_worker: Callable[..., Worker]) -> None:
