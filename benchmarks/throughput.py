@@ -79,10 +79,12 @@ def workers(budget: Budget, directory: Path, progress: Progress) -> list[Row]:
             with client_of(server) as client:
                 payload.create(client)
                 bottom = stack.enter_context(serving(noop(place, payload.reply_sizes(client), count)))
-            cases = tuple(
-                Case(name, Target(name, port), "pair", 64, payload.selects)
-                for name, port in (("service", server.port), ("no-op", bottom.port))
+            targets = (
+                Target("service", server.port),
+                Target("no-op", bottom.port),
+                Target("default no-op", bottom.port, "/parsing"),
             )
+            cases = tuple(Case(target.name, target, "pair", 64, payload.selects) for target in targets)
             groups.append(Group(f"Postgres, {count} worker{'s' if count > 1 else ''}", cases))
         rows += measure(groups, budget, progress)
     return rows
