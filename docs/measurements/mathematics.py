@@ -11,8 +11,9 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import roots_hermitenorm
 
+from service.core.laws import TwoPieceNormal, gaussian_expectile, risk_of_density
 from service.core.losses import EntropicLoss, ExpectileLoss, Loss
-from service.core.risks import TwoPieceNormal, entropic_risk, gaussian_expectile, risk_of_density
+from service.core.risks import entropic_risk
 from service.core.theory import (
     Constants,
     bonus_multiplier,

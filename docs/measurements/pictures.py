@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 
 from service.core.confidence import Confidence, ConfidenceSettings
 from service.core.estimators import ExactMinimizer
+from service.core.laws import TwoPieceNormal
 from service.core.losses import ExpectileLoss
-from service.core.risks import TwoPieceNormal
 
 PICTURES = Path(__file__).parents[1] / "pictures"
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#555555"
