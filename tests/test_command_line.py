@@ -88,7 +88,8 @@ def test_verify_finds_a_gap_and_a_changed_reward(make_server: MakeServer, databa
 
 def test_help_explains_every_command() -> None:
     """A newcomer's first call."""
+    listed = prudent("--help").stdout
     for command in ("serve", "migrate", "verify", "keys", "campaigns", "export", "import"):
         assert prudent(command, "--help").returncode == 0
-        assert command in prudent("--help").stdout
+        assert command in listed
     assert os.environ.get("PRUDENT_PORT") is None
