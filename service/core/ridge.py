@@ -79,7 +79,7 @@ class Ridge:
         self._feature_squares = rows["feature_squares"]
         self._d1_squares = rows["d1_squares"]
         self._gram: Array | None = None
-        self._factors: dict[int, tuple[Array, float]] = {}
+        self._factors: dict[int, tuple[Array, float] | None] = {}
 
     @property
     def gram(self) -> Array:
@@ -148,7 +148,7 @@ class Ridge:
 
     def _current_sums(self, block: int) -> Array:
         """Return sum z z^T over all rows of a block, (d + 1, d + 1), Fortran-ordered: its lower triangle, 0 above."""
-        return _added(self._sums[block], self._waiting[block, : int(self._count.item(block)) % _BUFFER])
+        return _added(self._sums[block], self._waiting[block, : self.count(block) % _BUFFER])
 
     def _gram_of(self, block: int) -> Array:
         lower = self._current_sums(block)[:-1, :-1]
@@ -173,31 +173,25 @@ class Ridge:
         alpha, dimension = self.regularization, self.dimension
         matrix = self._current_sums(block)
         daxpy(self._ones, matrix.ravel("K"), dimension, alpha, 0, 1, 0, dimension + 2)
-        cholesky, failed = dpotrf(matrix, 1, 0, 1)
+        is_sure = alpha > _PIVOTS_SURE * self._feature_squares.item(block)
+        diagonal = None if is_sure else matrix.diagonal()[:-1].copy()
+        cholesky, failed = dpotrf(matrix, 1, 0, 1)  # in place
         if 0 < failed <= dimension:
             return None
         cholesky[-1, -1] = 1.0
         pivots = cholesky.diagonal()
-        if alpha <= _PIVOTS_SURE * self._feature_squares.item(block):
-            diagonal = self._current_sums(block).diagonal()[:-1] + alpha
-            if not pivots_hold(pivots[:-1], diagonal):
-                return None
+        if diagonal is not None and not pivots_hold(pivots[:-1], diagonal):
+            return None
         log_determinant = 2.0 * log_sum(pivots)
         inverse, failed = dtrtri(cholesky, 1, 0, 1)
         return None if failed else (inverse, log_determinant)
 
     def _solve(self, block: int) -> tuple[Array, float]:
         """Return theta, (d,), and the sum of squared residuals there."""
-        known = self._factorise(block)
-        if known is None:
-            self._factors.pop(block, None)
-            theta = self._solve_singular(block)
-            squares = self._residual_squares(block, np.append(theta, -1.0))
-        else:
-            self._factors[block] = known
-            extended = known[0][-1]
-            theta = -extended[:-1]
-            squares = self._residual_squares(block, extended)
+        known = self._factors[block] = self._factorise(block)
+        extended = np.append(self._solve_singular(block), -1.0) if known is None else -known[0][-1]
+        theta = extended[:-1]
+        squares = self._residual_squares(block, extended)
         trace = self._feature_squares.item(block)
         if is_doubtful(
             lambda: self._gram_of(block),
@@ -208,8 +202,8 @@ class Ridge:
             feature_squares=trace,
             count=self.count(block),
         ):
-            theta = refine(self._wide_sums(block), self.regularization, theta)
-            squares = self._residual_squares(block, np.append(theta, -1.0))
+            extended[:-1] = refine(self._wide_sums(block), self.regularization, theta)
+            squares = self._residual_squares(block, extended)
         return theta, squares
 
     def _solve_singular(self, block: int) -> Array:
@@ -222,7 +216,7 @@ class Ridge:
 
     def known_factor(self, block: int) -> tuple[Array, float]:
         """Return F with F^T F = (sum x x^T + alpha I)^-1 and a free row, (d + 1, d), and the log of the determinant."""
-        known = self._factors.pop(block, None) or self._factorise(block)
+        known = self._factors.pop(block) if block in self._factors else self._factorise(block)
         if known is None:
             inverse, log_determinant = inverse_factor(self._gram_of(block), self.regularization)
             return with_row(inverse), log_determinant
@@ -247,7 +241,7 @@ class Ridge:
         return wide_gram(self._waiting[block], (rows["wide_high"][block], rows["wide_low"][block]))
 
     def _residual_squares(self, block: int, extended: Array) -> float:
-        """Return ||R (theta, -1)||^2, the waiting rows with it; extended: (theta, -1), or (-theta, 1)."""
+        """Return ||R (theta, -1)||^2, the waiting rows with it; extended: (theta, -1)."""
         residuals = dgemv(1.0, self._triangle[block].T, extended, trans=1)
         squares: float = ddot(residuals, residuals)
         return squares
