@@ -7,54 +7,41 @@ was held up.
 """
 
 import json
-import sqlite3
 import statistics
 import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 
-from service.ledger.identifiers import DecisionIds
+from docs.measurements.filling import fill
+from service.campaigns import CampaignConfiguration, resolve
+from service.store.engines import create_write_engine, parse_database_url
+from service.store.schema import migrate
 from tests.servers import Server
 
 ROWS = 1_000_000
 ARMS = ("left", "middle", "right")
-CAMPAIGN = {
-    "campaign_id": "long",
-    "risk": {"measure": "expectile", "level": 0.1},
-    "model": {"type": "multi-armed"},
-    "arms": [{"arm_id": arm_id} for arm_id in ARMS],
-    "algorithm": {"name": "linucb-onepass-cr"},
-}
-DECISION = (
-    "INSERT INTO decisions (decision_id, key, arm_id, features, estimate, bonus, index_value, reason, greedy_arm_id,"
-    " propensity, seen, created_at) VALUES (?, ?, ?, x'', 0.5, 0.1, 0.6, 'index', ?, 1.0, ?, ?)"
-)
-OBSERVATION = (
-    "INSERT INTO observations (key, sequence, kind, decision_id, arm_id, features, reward, source, observed_at)"
-    " VALUES (?, ?, 'observation', ?, ?, x'', ?, 'reward', ?)"
+CONFIGURATION = resolve(
+    CampaignConfiguration.model_validate(
+        {
+            "campaign_id": "long",
+            "risk": {"measure": "expectile", "level": 0.1},
+            "model": {"type": "multi-armed"},
+            "arms": [{"arm_id": arm_id} for arm_id in ARMS],
+            "algorithm": {"name": "linucb-onepass-cr"},
+        }
+    )
 )
 
 
-def fill(path: Path, rows: int) -> None:
-    """Write so many decisions and rewards of the one campaign there is."""
-    with sqlite3.connect(path) as connection:
-        ((key,),) = connection.execute("SELECT key FROM campaigns")
-        now = time.time_ns() // 1_000 - rows
-        new_id = DecisionIds(lambda: now)
-        for start in range(0, rows, 50_000):
-            made = []
-            for number in range(start, min(rows, start + 50_000)):
-                now += 1
-                arm_id = ARMS[number % 3 if number % 7 == 0 else 2]
-                made.append((new_id(), arm_id, number + 1, (number % 101) / 100, now))
-            connection.executemany(DECISION, [(one[0], key, one[1], "right", one[2] - 1, one[4]) for one in made])
-            connection.executemany(OBSERVATION, [(key, one[2], one[0], one[1], one[3], one[4]) for one in made])
-        connection.execute("UPDATE heads SET head = ?", (rows,))
-    connection.close()
+def pairs(rows: int) -> Iterator[tuple[str, bytes, float]]:
+    """The right arm mostly, and rewards from 0 to 1."""
+    for number in range(rows):
+        yield ARMS[number % 3 if number % 7 == 0 else 2], b"", (number % 101) / 100
 
 
 class Watch(threading.Thread):
@@ -84,11 +71,12 @@ def main(rows: int) -> None:
     """Fill, serve, measure, print."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        server = Server(f"sqlite:///{folder}/prudent.db", folder / "server.log")
-        server.start()
-        httpx.post(f"{server.url}/campaigns", json=CAMPAIGN, trust_env=False).raise_for_status()
-        server.stop()
-        fill(folder / "prudent.db", rows)
+        url = f"sqlite:///{folder}/prudent.db"
+        write = create_write_engine(parse_database_url(url))
+        migrate(write)
+        fill(write, CONFIGURATION, pairs(rows))
+        write.dispose()
+        server = Server(url, folder / "server.log")
         server.start()
         try:
             with httpx.Client(base_url=server.url, timeout=120, trust_env=False) as client:

@@ -10,24 +10,20 @@ import sys
 import tempfile
 import time
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
-from sqlalchemy import Engine
 from threadpoolctl import threadpool_limits
 
+from docs.measurements.filling import fill
 from service.campaigns import CampaignConfiguration, build_policy, resolve
 from service.core.policy import Policy
 from service.reporting.report import report
-from service.store import campaigns, decisions, log
-from service.store.decisions import DecisionRow
 from service.store.engines import create_read_engine, create_write_engine, parse_database_url
-from service.store.log import LogRow
 from service.store.schema import migrate
 
 DIMENSION, ARMS, CANDIDATES = 20, 4, 10
-BATCH = 5_000
 CONFIGURATION = resolve(
     CampaignConfiguration.model_validate(
         {
@@ -40,27 +36,11 @@ CONFIGURATION = resolve(
 )
 
 
-def fill(write: Engine, count: int) -> None:
-    """Decisions with rewards, and ids in the order of time, as the server makes them."""
+def pairs(count: int) -> Iterator[tuple[str, bytes, float]]:
+    """Arms in turn, with normal features and rewards."""
     draw = np.random.default_rng(1)
-    text = CONFIGURATION.model_dump_json()
-    with write.begin() as connection:
-        values = {"configuration": text, "creation": text, "status": "active", "revision": 1, "created_at": 0}
-        key = campaigns.insert_campaign(connection, {"campaign_id": "measured", **values})
-        arms = [campaigns.ArmRow(key, n, arm.arm_id, "active", None, 0) for n, arm in enumerate(CONFIGURATION.arms)]
-        campaigns.insert_arms(connection, arms)
-    for start in range(0, count, BATCH):
-        made, learned = [], []
-        for number in range(start, min(start + BATCH, count)):
-            arm, id_ = f"arm-{number % ARMS}", f"0197f000-0000-7000-8000-{number:012d}"
-            features, value = draw.normal(size=DIMENSION).tobytes(), float(draw.normal(number % ARMS))
-            row = DecisionRow(id_, key, arm, features, 0, 0, 0, "index", arm, None, 1, 0, None, None, number, None)
-            made.append(row)
-            learned.append(LogRow(key, number + 1, "observation", id_, None, arm, features, value, "reward", 1, number))
-        with write.begin() as connection:
-            decisions.insert_decisions(connection, made)
-            log.append(connection, learned)
-            campaigns.set_heads(connection, {key: start + len(made)})
+    for number in range(count):
+        yield f"arm-{number % ARMS}", draw.normal(size=DIMENSION).tobytes(), float(draw.normal(number % ARMS))
 
 
 def measure_report(count: int) -> None:
@@ -69,7 +49,7 @@ def measure_report(count: int) -> None:
         url = parse_database_url(f"sqlite:///{Path(directory)}/reports.db")
         write, read = create_write_engine(url), create_read_engine(url)
         migrate(write)
-        fill(write, count)
+        fill(write, CONFIGURATION, pairs(count))
         started = time.perf_counter(), time.process_time()
         found = report(read.connect, "measured", lambda: count)
         wall, cpu = time.perf_counter() - started[0], time.process_time() - started[1]
