@@ -20,17 +20,15 @@ MAGNITUDE_MAX = 1e50
 """Largest norm of the features and size of a reward the core accepts: no product in a sum overflows."""
 
 
-def check_observation(block: int, blocks: int, x: Array, dimension: int, y: float) -> float:
-    """Return ||x||. Raise ValueError unless the block exists, x is (dimension,), x and y are finite and not huge."""
+def check_observation(block: int, blocks: int, x: Array, dimension: int, y: float) -> None:
+    """Raise ValueError unless the block exists, x is (dimension,), x and y are finite and not huge."""
     if not 0 <= block < blocks:
         raise ValueError(f"there is no block {block}; there are {blocks}")
     if x.shape != (dimension,):
         raise ValueError(f"features must have shape ({dimension},), not {x.shape}")
     # BLAS's norm neither overflows nor warns. Written so that nan, which fails every comparison, is refused too.
-    norm: float = dnrm2(x)
-    if not (norm <= MAGNITUDE_MAX and abs(y) <= MAGNITUDE_MAX):
+    if not (dnrm2(x) <= MAGNITUDE_MAX and abs(y) <= MAGNITUDE_MAX):
         raise ValueError(f"features and rewards must be finite and at most {MAGNITUDE_MAX:g} in size")
-    return norm
 
 
 def is_gram(matrices: Array) -> bool:

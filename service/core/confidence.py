@@ -12,7 +12,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.blas import ddot, dgemm, dgemv
+from scipy.linalg.blas import dgemm, dnrm2
 
 from service.core.factor import inverse_factor, log_determinant_of, with_row
 from service.core.losses import EntropicLoss, Loss, SquaredLoss
@@ -38,7 +38,7 @@ class Evidence(Protocol):
         """(B, d, d), sum of d2(y, <theta, x>) x x^T."""
 
     def known_factor(self, block: int) -> tuple[NDArray[np.float64], float | None] | None:
-        """F with F^T F = (sum of d2 x x^T + alpha I)^-1 and a row to write to, (d + 1, d), from those that keep an F.
+        """F with F^T F = (sum of d2 x x^T + alpha I)^-1 and theta under it, (d + 1, d), from those that keep an F.
 
         And the logarithm of that matrix's determinant, if it comes with it. Valid after ``refresh``, as all else is.
         """
@@ -118,72 +118,73 @@ class Confidence:
         self._takes_known = (self._is_local or is_flat) and self._metric_ridge == alpha
         self._is_one = (not self._is_local or is_flat) and self._metric_ridge == self._radius_ridge
         self._base = dimension * log(self._radius_ridge)
-        self._level = 2 * log(1 / settings.delta)
+        self._is_joint = settings.radius == "joint"
         # each block's inverse factor F, and under it theta: one product gives estimates and bonuses
-        self._scoring = [np.zeros((dimension + 1, dimension))] * blocks
-        self._log_determinants = np.zeros(blocks)
-        self._multipliers = np.zeros(blocks)
+        self._scoring = np.zeros((0, dimension + 1, dimension))
+        self._log_determinants: list[float] = []
+        self._slope = self._offset = 0.0
+        self._grow(blocks)
 
     @property
     def radii(self) -> NDArray[np.float64]:
         """(B,) r of each block, in units of the noise scale's (the reward's) unit; equal where joint."""
-        blocks = len(self._log_determinants)
-        if self.settings.radius == "joint" or blocks == 1:
-            total = self._level + float(np.add.reduce(self._log_determinants))
-            return np.array([self.noise_scale * sqrt(max(total, 0.0))] * blocks)
-        levels = 2 * np.log(1 / self._deltas(blocks)) + self._log_determinants
-        return np.asarray(self.noise_scale * np.sqrt(np.maximum(levels, 0.0)))
+        return self.noise_scale * self._widths
 
     def _deltas(self, blocks: int) -> NDArray[np.float64]:
         """(B,) the error probability of each block: a union bound over arms.
 
         The arms at creation share delta equally. Once arms have come later, the k-th arm has
         6 delta/(pi^2 k^2), which sums to delta for any number of arms; over the whole life of such a campaign
-        the two unions add up to at most 2 delta.
+        the two unions add up to at most 2 delta. Joint: all of delta, once.
         """
-        if blocks == self._blocks_at_creation:
-            return np.full(blocks, self.settings.delta / max(blocks, 1))
+        if blocks == self._blocks_at_creation or self._is_joint:
+            return np.full(blocks, self.settings.delta / (1 if self._is_joint else max(blocks, 1)))
         k = np.arange(1, blocks + 1)
         return np.asarray(6 * self.settings.delta / (pi * k) ** 2)
 
     def refresh(self, evidence: Evidence, changed: Iterable[int]) -> None:
         """Recompute the changed blocks' metric, then the radii. O(d^3) a changed block."""
         theta = evidence.theta
-        blocks, dimension = theta.shape
+        blocks = len(theta)
         if blocks > len(self._log_determinants):
-            self._grow(blocks, dimension)
+            self._grow(blocks)
+            changed = range(blocks)
         for block in changed:
             factor, log_determinant = self._metric(evidence, block)
-            factor[-1] = theta[block]
-            self._scoring[block] = factor
+            if blocks == 1:
+                self._scoring = factor[None]
+            else:
+                self._scoring[block] = factor
             self._log_determinants[block] = log_determinant - self._base
+            if not self._is_joint:
+                self._widths[block] = _root(self._levels[block] + self._log_determinants[block])
+        if self._is_joint:
+            self._widths[:] = _root(self._levels[0] + sum(self._log_determinants)) if blocks else 0.0
         self._refresh_dials(evidence, theta)
-        if blocks == 1:
-            level = self._level + self._log_determinants.item(0)
-            radius = self.noise_scale * sqrt(level) if level > 0.0 else 0.0
-            self._multipliers[0] = self._radius_weight * radius + self._bound_weight * self.parameter_bound
-            return
-        bound = self.parameter_bound * (sqrt(blocks) if self.settings.radius == "joint" else 1.0)
-        self._multipliers = self._radius_weight * self.radii + self._bound_weight * bound
+        bound = self.parameter_bound * (sqrt(blocks) if self._is_joint else 1.0)
+        self._slope, self._offset = self._radius_weight * self.noise_scale, self._bound_weight * bound
 
     def _metric(self, evidence: Evidence, block: int) -> tuple[NDArray[np.float64], float]:
-        """The inverse factor of a block's metric, a row for theta under it, and the log determinant of its radius."""
+        """The inverse factor of a block's metric, theta under it, and the log determinant of its radius."""
         known = evidence.known_factor(block) if self._takes_known else None
         log_determinant: float | None
         if known is None:
             matrices = evidence.weighted_gram if self._is_local else evidence.gram
             inverse, log_determinant = inverse_factor(matrices[block], self._metric_ridge)
-            factor = with_row(inverse)
+            factor = with_row(inverse, evidence.theta[block])
         else:
             factor, log_determinant = known
         if log_determinant is None or not self._is_one:
             log_determinant = log_determinant_of(evidence.gram[block], self._radius_ridge)
         return factor, log_determinant
 
-    def _grow(self, blocks: int, dimension: int) -> None:
-        added = blocks - len(self._log_determinants)
-        self._scoring += [np.zeros((dimension + 1, dimension))] * added
-        self._log_determinants = np.concatenate([self._log_determinants, np.zeros(added)])
+    def _grow(self, blocks: int) -> None:
+        known, rows, dimension = self._scoring.shape
+        self._scoring = np.concatenate([self._scoring, np.zeros((blocks - known, rows, dimension))])
+        self._log_determinants += [0.0] * (blocks - known)
+        self._levels: list[float] = (2 * np.log(1 / self._deltas(blocks))).tolist()
+        # roots of the radii's squares, without the noise scale
+        self._widths = np.zeros(blocks)
 
     def _refresh_dials(self, evidence: Evidence, theta: NDArray[np.float64]) -> None:
         if self.settings.noise_scale is None:
@@ -191,7 +192,7 @@ class Confidence:
             self.noise_scale = sqrt(evidence.d1_squares / curvature) if curvature > 0 else 1.0
         if self.settings.parameter_bound is None:
             if len(theta) == 1:
-                self.parameter_bound = sqrt(ddot(theta[0], theta[0]))
+                self.parameter_bound = dnrm2(theta[0])
             else:
                 self.parameter_bound = sqrt(max(np.vecdot(theta, theta).tolist(), default=0.0))
 
@@ -202,18 +203,18 @@ class Confidence:
 
         features: (K, d) with one block (``blocks`` None), or (d,) one context for all of ``blocks``: (K,).
         """
+        width: float | NDArray[np.float64]
         if blocks is None:
             # BLAS itself: for matrices of this size numpy's product takes twice as long
             images = dgemm(1.0, self._scoring[0], features.T).T
-            multipliers = self._multipliers[0]
+            width = self._widths.item(0)
         else:
-            scoring = self._scoring
-            rows = np.concatenate([scoring[block] for block in blocks.tolist()])
-            images = dgemv(1.0, rows.T, features, trans=1).reshape(len(blocks), -1)
-            multipliers = self._multipliers[blocks]
+            rows = self._scoring[blocks].reshape(-1, len(features))  # one product of a matrix, not one a block
+            images = rows.dot(features).reshape(len(blocks), -1)
+            width = self._widths[blocks]
         scaled = images[:, :-1]
         bonuses: NDArray[np.float64] = np.sqrt(np.vecdot(scaled, scaled))
-        bonuses *= multipliers
+        bonuses *= self._slope * width + self._offset
         if self.settings.norm_bonus:
             bonuses += self.settings.norm_bonus * np.sqrt(np.vecdot(features, features))
         return images[:, -1], bonuses
@@ -224,8 +225,12 @@ class Confidence:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the matrices held."""
-        return sum(rows.nbytes for rows in self._scoring) + self._log_determinants.nbytes
+        """Bytes of the matrices held, without those that the estimator holds."""
+        return self._widths.nbytes + (self._scoring.nbytes if len(self._widths) > 1 else 0)
+
+
+def _root(square: float) -> float:
+    return sqrt(square) if square > 0.0 else 0.0
 
 
 def _conditioning(loss: Loss, settings: ConfidenceSettings) -> float:

@@ -8,7 +8,7 @@ from service.core.blocks import BlockRows, Histories, check_observation, is_gram
 from service.core.incremental import Window
 from service.core.losses import Array, EntropicLoss, Loss
 from service.core.solver import Solution, minimise, weighted_gram
-from service.core.wide import is_doubtful, refine_piecewise
+from service.core.wide import is_doubtful, refine_piecewise, sum_rounding
 
 _COUNTERS = ("observations", "fits", "uncertified", "bound_active", "full_fits", "corrections")
 
@@ -191,15 +191,15 @@ class ExactMinimizer:
         if isinstance(loss, EntropicLoss):
             return
         gram, alpha = self.weighted_gram[block], self.regularization
-        if not is_doubtful(
-            lambda: gram,
-            alpha,
+        trace = float(gram.trace())
+        rounding = sum_rounding(
             theta,
-            trace=float(gram.trace()),
+            trace=trace,
             slope_squares=slope_squares,
             feature_squares=float(self.gram[block].trace()),
             count=self._histories.length(block),
-        ):
+        )
+        if not is_doubtful(lambda: gram, alpha, theta, trace=trace, rounding=rounding):
             return
         features, rewards = self._histories.features(block), self._histories.rewards(block)
         refined = refine_piecewise(loss, features, rewards, alpha, theta)

@@ -1,8 +1,10 @@
 """Symmetric positive definite matrices: solved, inverted and measured, whatever their conditioning."""
 
+from functools import cache
 from math import log, prod
 
 import numpy as np
+from scipy.linalg.blas import daxpy
 from scipy.linalg.lapack import dpotrf, dpotrs, dtrtri
 
 from service.core.losses import Array
@@ -78,30 +80,36 @@ def inverse_factor(matrix: Array, ridge: float) -> tuple[Array, float]:
     inverse metric, and cannot be negative as x^T A^-1 x can be by rounding. Where Cholesky fails (the ridge is
     lost in the matrix's rounding) the eigenvalues are floored at the ridge, which only widens the bonus.
     """
-    shifted, lower, failed = _cholesky(matrix, ridge)
+    lower, failed = _cholesky(matrix, ridge)
     if not failed:
         log_determinant = 2.0 * log_sum(lower.diagonal())
         inverse, failed = dtrtri(lower, 1, 0, 1)  # in place
         if not failed:
             return inverse, log_determinant
-    values, vectors = np.linalg.eigh((shifted + shifted.T) / 2)
+    values, vectors = np.linalg.eigh((matrix + matrix.T) / 2 + ridge * np.eye(len(matrix)))
     values = np.maximum(values, ridge)
     return vectors.T / np.sqrt(values)[:, None], log_sum(values)
 
 
 def log_determinant_of(matrix: Array, ridge: float) -> float:
     """Logarithm of det(matrix + ridge I), as ``inverse_factor`` gives it."""
-    _, lower, failed = _cholesky(matrix, ridge)
+    lower, failed = _cholesky(matrix, ridge)
     return inverse_factor(matrix, ridge)[1] if failed else 2.0 * log_sum(lower.diagonal())
 
 
-def _cholesky(matrix: Array, ridge: float) -> tuple[Array, Array, int]:
-    """Return matrix + ridge I, its lower factor with zeros above, and LAPACK's code, 0 for success."""
-    shifted = matrix.copy()
-    shifted.ravel()[:: len(matrix) + 1] += ridge
+def _cholesky(matrix: Array, ridge: float) -> tuple[Array, int]:
+    """Return the lower factor of matrix + ridge I, with zeros above, and LAPACK's code, 0 for success."""
+    shifted = matrix.copy("K")
+    size = len(matrix)
+    daxpy(_ones(size), shifted.ravel("K"), size, ridge, 0, 1, 0, size + 1)
     # the transpose of a C-ordered symmetric matrix is the same matrix in the order LAPACK wants
-    lower, failed = dpotrf(shifted.T, 1, 1)
-    return shifted, lower, failed
+    lower, failed = dpotrf(shifted.T, 1, 1, 1)
+    return lower, failed
+
+
+@cache
+def _ones(size: int) -> Array:
+    return np.ones(size)
 
 
 def log_sum(values: Array) -> float:
@@ -112,9 +120,10 @@ def log_sum(values: Array) -> float:
     return sum(map(log, factors))
 
 
-def with_row(matrix: Array) -> Array:
-    """Return a copy, (d + 1, d), Fortran-ordered, with a row to write to under it."""
+def with_row(matrix: Array, last: Array) -> Array:
+    """Return a copy of the matrix, (n, d), Fortran-ordered, with one more row, (d,), under it."""
     rows, columns = matrix.shape
     copy = np.empty((rows + 1, columns), order="F")
     copy[:-1] = matrix
+    copy[-1] = last
     return copy

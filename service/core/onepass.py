@@ -5,11 +5,10 @@ from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.blas import daxpy, ddot, dgemv, dger
+from scipy.linalg.blas import ddot, dgemv, dger, dscal
 
 from service.core.ball import QuadraticModel, project
 from service.core.blocks import MAGNITUDE_MAX, BlockRows, StateArrays, check_observation, is_gram, take
-from service.core.factor import with_row
 from service.core.implicit import implicit_step
 from service.core.losses import Array, Loss
 from service.core.start import Start
@@ -76,10 +75,11 @@ class OnePass:
         self.start_observations = start_observations
         self.observations = 0
         self.skipped_steps = 0
-        shapes: dict[str, tuple[int, ...]] = {"theta": (dimension,)}
-        shapes |= dict.fromkeys(("gram", "weighted_gram", "factor"), (dimension, dimension))
+        shapes: dict[str, tuple[int, ...]] = {"scoring": (dimension, dimension + 1)}  # R, and theta as a last column
+        shapes |= dict.fromkeys(("gram", "weighted_gram"), (dimension, dimension))
         shapes |= dict.fromkeys(("d1_squares", "d2_total"), ())
         self._rows = BlockRows(blocks, shapes)
+        self._gain, self._outer = np.zeros(dimension), np.zeros((dimension, dimension), order="F")
         self._start = Start(loss, blocks, dimension, regularization, start_observations)
         self._changed: set[int] = set()
         self._bind()
@@ -87,15 +87,15 @@ class OnePass:
             self._reset_factor(block)
 
     def _bind(self) -> None:
-        self.theta = self._rows["theta"]
+        self._scoring = self._rows["scoring"]
+        self.theta = self._scoring[:, :, -1]
         self.gram = self._rows["gram"]
         self.weighted_gram = self._rows["weighted_gram"]
-        self._factor = self._rows["factor"]
         self._d1_squares = self._rows["d1_squares"]
         self._d2_total = self._rows["d2_total"]
 
     def _reset_factor(self, block: int) -> None:
-        np.fill_diagonal(self._factor[block], 1.0 / math.sqrt(self.regularization))
+        np.fill_diagonal(self._scoring[block, :, :-1], 1.0 / math.sqrt(self.regularization))
 
     @property
     def d1_squares(self) -> float:
@@ -118,7 +118,8 @@ class OnePass:
         """
         check_observation(block, self._rows.count, x, self.dimension, y)
         self._rows.touch(block)
-        outer = x[:, None] * x
+        self._outer.fill(0.0)  # what is added to 0 is exactly symmetric
+        outer = dger(1.0, x, x, 1, 1, self._outer, 1, 1, 1).T
         gram = self.gram[block]
         gram += outer
         self.observations += 1
@@ -131,27 +132,44 @@ class OnePass:
             self._finish_start()
 
     def _step(self, block: int, x: Array, y: float, outer: Array) -> None:
-        theta, factor = self.theta[block], self._factor[block].T
-        image = dgemv(1.0, factor, x)
+        """outer: x x^T, overwritten."""
+        scoring = self._scoring[block].T
+        image = dgemv(1.0, scoring, x)
+        prediction = image.item(-1)
+        image[-1] = 0.0
         leverage = ddot(image, image)
-        slope, curvature = implicit_step(self.loss, y, ddot(theta, x), leverage)
+        slope, curvature = implicit_step(self.loss, y, prediction, leverage)
         if not (abs(slope) <= MAGNITUDE_MAX and curvature <= MAGNITUDE_MAX):
             self.skipped_steps += 1
             return
         self._d1_squares[block] += slope * slope
         self._d2_total[block] += curvature
-        gain = dgemv(1.0, factor, image, trans=1)
-        daxpy(gain, theta, a=-slope)
-        if self.bound is not None and ddot(theta, theta) > self.bound * self.bound:
-            theta[:] = self._nearest(block, theta, self.bound)
+        self._absorb(scoring, image, leverage, curvature, slope)
+        if self.bound is not None:
+            theta = self.theta[block]
+            if ddot(theta, theta) > self.bound * self.bound:
+                theta[:] = self._nearest(block, theta, self.bound)
         weighted_gram = self.weighted_gram[block]
-        weighted_gram += curvature * outer
-        _absorb(factor, image, gain, leverage, curvature)
+        outer *= curvature
+        weighted_gram += outer
+
+    def _absorb(self, scoring: Array, image: Array, leverage: float, curvature: float, slope: float) -> None:
+        """Let curvature x x^T enter A, and theta take its step, in place.
+
+        scoring: R^T over theta, (d + 1, d), Fortran-ordered; image: f = R^T x and a 0, overwritten; leverage: f.f.
+        R (I - c f f^T) is a factor of (A + d2 x x^T)^-1 for the c below, which needs no difference of near numbers.
+        """
+        # arguments by position: names take as long as the products
+        gain = dgemv(1.0, scoring, image, 0.0, self._gain, 0, 1, 0, 1, 1, 1)
+        root = math.sqrt(1.0 + curvature * leverage)
+        dscal(-curvature / (root * (root + 1.0)), image)
+        image[-1] = -slope
+        dger(1.0, image, gain, 1, 1, scoring, 1, 1, 1)
 
     def _nearest(self, block: int, theta: Array, bound: float) -> Array:
         """Return the point of the ball that is nearest to theta, outside it, in the metric A."""
         square = ddot(theta, theta)
-        image = dgemv(1.0, self._factor[block].T, theta)
+        image = dgemv(1.0, self._scoring[block, :, :-1].T, theta)
         # Newton's first step for the multiplier, for which the factor suffices.
         multiplier = (math.sqrt(square) / bound - 1.0) * square / ddot(image, image)
         model = QuadraticModel(self.weighted_gram[block], self.regularization, bound)
@@ -168,8 +186,8 @@ class OnePass:
         return changed
 
     def known_factor(self, block: int) -> tuple[Array, None] | None:
-        """Return R^T, as (R^T)^T R^T = A^-1, and a free row, (d + 1, d); not during the start, when R is not kept."""
-        return None if self._start.is_open else (with_row(self._factor[block].T), None)
+        """Return R^T, as (R^T)^T R^T = A^-1, and theta under it, (d + 1, d); None in the start, when R is not kept."""
+        return None if self._start.is_open else (self._scoring[block].T, None)
 
     def _solve_start(self, block: int) -> None:
         theta = self.theta[block] = self._start.minimiser(block, self.bound)
@@ -183,16 +201,17 @@ class OnePass:
             self._rows.touch(block)
             if block in self._changed:
                 self._solve_start(block)
-            theta, factor, weighted_gram = self.theta[block], self._factor[block].T, self.weighted_gram[block]
+            scoring, weighted_gram = self._scoring[block].T, self.weighted_gram[block]
             weighted_gram[:] = 0.0
             for x, y in zip(self._start.features(block), self._start.rewards(block).tolist(), strict=True):
-                curvature = self.loss.d2(y, ddot(theta, x))
+                image = dgemv(1.0, scoring, x)
+                curvature = self.loss.d2(y, image.item(-1))
                 if not curvature <= MAGNITUDE_MAX:
                     self.skipped_steps += 1
                     continue
                 weighted_gram += curvature * (x[:, None] * x)
-                image = dgemv(1.0, factor, x)
-                _absorb(factor, image, dgemv(1.0, factor, image, trans=1), ddot(image, image), curvature)
+                image[-1] = 0.0
+                self._absorb(scoring, image, ddot(image, image), curvature, 0.0)
         self._changed.update(range(self._rows.count))  # from now on the bonuses are made of R
         self._start.close()
 
@@ -253,12 +272,3 @@ class OnePass:
     def nbytes(self) -> int:
         """Bytes of the arrays held, the start's observations with them."""
         return self._rows.nbytes + self._start.nbytes
-
-
-def _absorb(factor: Array, image: Array, gain: Array, leverage: float, curvature: float) -> None:
-    """Let curvature x x^T enter A, in place; factor: R^T, Fortran-ordered; image: f = R^T x; gain: R f; leverage: f.f.
-
-    R (I - c f f^T) is a factor of (A + d2 x x^T)^-1 for the c below, which needs no difference of near numbers.
-    """
-    root = math.sqrt(1.0 + curvature * leverage)
-    dger(-curvature / (root * (root + 1.0)), image, gain, a=factor, overwrite_a=1)

@@ -5,13 +5,14 @@ from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.blas import daxpy, ddot, dgemv, dsyrk
+from scipy.linalg.blas import daxpy, ddot, dsyrk
 from scipy.linalg.lapack import dgeqrf, dpotrf, dtpqrt, dtrtri, dtrtrs
 
 from service.core.blocks import BlockRows, StateArrays, check_observation, is_gram, take
-from service.core.factor import PIVOT_MIN, Factor, inverse_factor, log_sum, pivots_hold, with_row
+from service.core.factor import PIVOT_MIN, Factor, inverse_factor, log_sum, pivots_hold
 from service.core.losses import Array
-from service.core.wide import Wide, is_doubtful, refine, wide_gram
+from service.core.recursive import RecursiveLeastSquares
+from service.core.wide import Wide, is_doubtful, refine, sum_rounding, wide_gram
 
 _BUFFER = 64
 _PIVOTS_SURE = 100.0 * PIVOT_MIN
@@ -21,13 +22,11 @@ _PIVOTS_SURE = 100.0 * PIVOT_MIN
 class Ridge:
     """theta = (sum x x^T + alpha I)^-1 sum y x for each of B blocks, never projected.
 
-    The sums are kept, theta is solved from them anew in `refresh`, so that nothing drifts and the state is a
-    function of the sequence of observations alone, byte for byte.
-
-    To observe is to write a row z = (x, y) down. Every `_BUFFER` rows of a block join the sum of z z^T; what waits is
-    added to it in `refresh`, in a product that copies the sum anyway. The Cholesky factor of that matrix, with alpha
-    on the features' diagonal, holds L, and under it L^-1 sum y x; its inverse holds L^-1, of which the bonuses are
-    made, and under it -theta.
+    To observe is to write a row z = (x, y) down. Every `_BUFFER` rows of a block join the sum of z z^T; the next
+    `refresh` solves theta anew from that sum, by a factorisation. From there the rows that wait lead on one by one
+    (`RecursiveLeastSquares`), for as long as rounding cannot show; where it could, the sums with the waiting rows are
+    solved in each `refresh`. So nothing drifts, and the state and what follows from it are functions of the sequence
+    of observations alone, byte for byte.
 
     The sum of squared residuals at the current theta cannot be had from sum y^2 - ...: for rewards near 1e6
     with spread 1 the difference is noise. So the triangle R of a QR decomposition of the rows (x, y) is kept,
@@ -61,12 +60,13 @@ class Ridge:
                 "wide_high": (size, size),
                 "wide_low": (size, size),
                 "count": (),
-                "feature_squares": (),
                 "d1_squares": (),
             },
         )
         self._ones = np.ones(dimension)
+        self._solutions: dict[int, RecursiveLeastSquares] = {}
         self._stale: set[int] = set()
+        self._refreshed: set[int] = set()
         self._bind()
 
     def _bind(self) -> None:
@@ -76,16 +76,15 @@ class Ridge:
         self._triangle = rows["triangle"]
         self._waiting = rows["triangle"][:, self.dimension + 1 :]
         self._count = rows["count"]
-        self._feature_squares = rows["feature_squares"]
         self._d1_squares = rows["d1_squares"]
         self._gram: Array | None = None
-        self._factors: dict[int, tuple[Array, float] | None] = {}
 
     @property
     def gram(self) -> Array:
         """(B, d, d), sum of x x^T."""
         if self._gram is None:
-            grams = [self._gram_of(block) for block in range(self._rows.count)]
+            counts = map(self.count, range(self._rows.count))
+            grams = [self._gram_of(block, count % _BUFFER) for block, count in enumerate(counts)]
             self._gram = np.array(grams).reshape((len(grams), self.dimension, self.dimension))
         return self._gram
 
@@ -122,7 +121,7 @@ class Ridge:
 
         Raises ValueError, and changes nothing, for an unknown block and for what is not finite.
         """
-        norm = check_observation(block, self._rows.count, x, self.dimension, y)
+        check_observation(block, self._rows.count, x, self.dimension, y)
         self._rows.touch(block)
         count = self.count(block)
         place = count % _BUFFER
@@ -130,7 +129,6 @@ class Ridge:
         row[:-1] = x
         row[-1] = y
         self._count[block] = count + 1
-        self._feature_squares[block] += norm * norm
         self._stale.add(block)
         self._gram = None
         if place + 1 == _BUFFER:
@@ -141,41 +139,86 @@ class Ridge:
         rows, size = self._rows, self.dimension + 1
         waiting = self._waiting[block]
         self._sums[block] = _added(self._sums[block], waiting).T
-        rows["wide_high"][block], rows["wide_low"][block] = self._wide_sums(block)
+        rows["wide_high"][block], rows["wide_low"][block] = self._wide_sums(block, _BUFFER)
         triangle = self._triangle[block, :size]
         triangle[:] = dtpqrt(0, min(8, size), triangle, waiting)[0]
         waiting[:] = 0.0
+        self._solutions.pop(block, None)
 
-    def _current_sums(self, block: int) -> Array:
-        """Return sum z z^T over all rows of a block, (d + 1, d + 1), Fortran-ordered: its lower triangle, 0 above."""
-        return _added(self._sums[block], self._waiting[block, : self.count(block) % _BUFFER])
+    def _sums_with(self, block: int, waiting: int) -> Array:
+        """Return sum z z^T with so many of the rows that wait, (d + 1, d + 1), Fortran-ordered: its lower triangle."""
+        return _added(self._sums[block], self._waiting[block, :waiting])
 
-    def _gram_of(self, block: int) -> Array:
-        lower = self._current_sums(block)[:-1, :-1]
+    def _gram_of(self, block: int, waiting: int) -> Array:
+        lower = self._sums_with(block, waiting)[:-1, :-1]
         return lower + np.tril(lower, -1).T
 
     def refresh(self) -> list[int]:
-        """Solve the blocks observed since the last call; return them in order. O(d^3) each."""
+        """Solve the blocks observed since the last call; return them in order. O(d^2) an observation, some O(d^3)."""
         changed = sorted(self._stale)
         for block in changed:
             self._rows.touch(block)
-            self.theta[block], self._d1_squares[block] = self._solve(block)
+            solution = self._solution(block)
+            self.theta[block] = solution.scoring[-1]
+            self._d1_squares[block] = self._residual_squares(block, solution.extended, solution.rows)
+        self._refreshed |= self._stale
         self._stale.clear()
         return changed
 
-    def _factorise(self, block: int) -> tuple[Array, float] | None:
-        """Return the inverse of the Cholesky factor of sum z z^T + alpha I, and log det(sum x x^T + alpha I).
+    def _solution(self, block: int) -> RecursiveLeastSquares:
+        """Return what all observations of a block lead to."""
+        waiting = self.count(block) % _BUFFER
+        solution = self._solutions.get(block)
+        if solution is None:
+            solution = self._solve(block, 0)
+        while solution.rows < waiting:
+            if not solution.step(self._waiting[block, solution.rows]):
+                solution = self._solve(block, waiting)
+        self._solutions[block] = solution
+        return solution
 
-        (d + 1, d + 1), lower, with a 1 in its corner: L^-1, and under it -theta, because the factor has L^-1 sum y x
-        under L. Its own last pivot, the root of what the rewards leave unexplained, may vanish and is not used. None
-        where L cannot be had, or has lost its digits.
+    def _solve(self, block: int, waiting: int) -> RecursiveLeastSquares:
+        """Return the solution from the sums, with so many of the rows that wait.
+
+        Without any it is where steps begin, unless rounding shows in it. With some, none may follow: what is known
+        after an observation must not depend on how often it was asked for.
         """
         alpha, dimension = self.regularization, self.dimension
-        matrix = self._current_sums(block)
-        daxpy(self._ones, matrix.ravel("K"), dimension, alpha, 0, 1, 0, dimension + 2)
-        is_sure = alpha > _PIVOTS_SURE * self._feature_squares.item(block)
-        diagonal = None if is_sure else matrix.diagonal()[:-1].copy()
-        cholesky, failed = dpotrf(matrix, 1, 0, 1)  # in place
+        sums = self._sums_with(block, waiting)
+        trace = float(np.add.reduce(sums.diagonal()[:-1]))
+        known = self._factorise(sums, trace)
+        matrix, log_determinant = self._solve_singular(block, waiting) if known is None else known
+        theta, extended = matrix[-1, :-1], matrix[-1]
+        rounding = sum_rounding(
+            theta,
+            trace=trace,
+            slope_squares=self._residual_squares(block, extended, waiting),
+            feature_squares=trace,
+            count=self.count(block) // _BUFFER * _BUFFER + waiting,
+        )
+        has_steps = known is not None and not waiting
+        if is_doubtful(lambda: self._gram_of(block, waiting), alpha, theta, trace=trace, rounding=rounding):
+            theta[:] = refine(self._wide_sums(block, waiting), alpha, theta)
+            has_steps = False
+        return RecursiveLeastSquares(
+            matrix,
+            log_determinant,
+            rows=waiting,
+            trace=trace + alpha * dimension,
+            rounding=rounding if has_steps else math.inf,
+        )
+
+    def _factorise(self, sums: Array, trace: float) -> tuple[Array, float] | None:
+        """Return F over (theta, -1), (d + 1, d + 1), and log det A, for A = sum x x^T + alpha I; sums is overwritten.
+
+        The Cholesky factor of sum z z^T + alpha I has L^-1 sum y x under L, hence its inverse -theta under L^-1 = F.
+        Its own last pivot, the root of what the rewards leave unexplained, may vanish and is not used. None where L
+        cannot be had, or has lost its digits.
+        """
+        alpha, dimension = self.regularization, self.dimension
+        daxpy(self._ones, sums.ravel("K"), dimension, alpha, 0, 1, 0, dimension + 2)
+        diagonal = None if alpha > _PIVOTS_SURE * trace else sums.diagonal()[:-1].copy()
+        cholesky, failed = dpotrf(sums, 1, 0, 1)  # in place
         if 0 < failed <= dimension:
             return None
         cholesky[-1, -1] = 1.0
@@ -184,45 +227,27 @@ class Ridge:
             return None
         log_determinant = 2.0 * log_sum(pivots)
         inverse, failed = dtrtri(cholesky, 1, 0, 1)
+        inverse[-1] *= -1.0
         return None if failed else (inverse, log_determinant)
 
-    def _solve(self, block: int) -> tuple[Array, float]:
-        """Return theta, (d,), and the sum of squared residuals there."""
-        known = self._factors[block] = self._factorise(block)
-        extended = np.append(self._solve_singular(block), -1.0) if known is None else -known[0][-1]
-        theta = extended[:-1]
-        squares = self._residual_squares(block, extended)
-        trace = self._feature_squares.item(block)
-        if is_doubtful(
-            lambda: self._gram_of(block),
-            self.regularization,
-            theta,
-            trace=trace,
-            slope_squares=squares,
-            feature_squares=trace,
-            count=self.count(block),
-        ):
-            extended[:-1] = refine(self._wide_sums(block), self.regularization, theta)
-            squares = self._residual_squares(block, extended)
-        return theta, squares
-
-    def _solve_singular(self, block: int) -> Array:
-        """Return theta, (d,), where the Cholesky factor has lost its digits."""
-        theta = self._least_squares(block)
+    def _solve_singular(self, block: int, waiting: int) -> tuple[Array, float]:
+        """Return the same where the Cholesky factor has lost its digits."""
+        gram, dimension = self._gram_of(block, waiting), self.dimension
+        theta = self._least_squares(block, waiting)
         if theta is None:
-            moment = self._current_sums(block)[-1, :-1]
-            theta = Factor(self._gram_of(block) + self.regularization * np.eye(self.dimension)).solve(moment)
-        return theta
+            moment = self._sums_with(block, waiting)[-1, :-1]
+            theta = Factor(gram + self.regularization * np.eye(dimension)).solve(moment)
+        inverse, log_determinant = inverse_factor(gram, self.regularization)
+        matrix = np.zeros((dimension + 1, dimension + 1), order="F")
+        matrix[:-1, :-1], matrix[-1, :-1], matrix[-1, -1] = inverse, theta, -1.0
+        return matrix, log_determinant
 
     def known_factor(self, block: int) -> tuple[Array, float]:
-        """Return F with F^T F = (sum x x^T + alpha I)^-1 and a free row, (d + 1, d), and the log of the determinant."""
-        known = self._factors.pop(block) if block in self._factors else self._factorise(block)
-        if known is None:
-            inverse, log_determinant = inverse_factor(self._gram_of(block), self.regularization)
-            return with_row(inverse), log_determinant
-        return known[0][:, :-1], known[1]
+        """Return F with F^T F = (sum x x^T + alpha I)^-1, theta under it, (d + 1, d), and the log determinant."""
+        solution = self._solutions.get(block) or self._solution(block)
+        return solution.scoring, solution.log_determinant
 
-    def _least_squares(self, block: int) -> Array | None:
+    def _least_squares(self, block: int, waiting: int) -> Array | None:
         """Return argmin ||R (theta, -1)||^2 + alpha ||theta||^2, (d,), by a QR decomposition: backward stable.
 
         None where even that has a zero on its diagonal, or theta is too large for float64.
@@ -230,19 +255,20 @@ class Ridge:
         dimension, rows = self.dimension, self._rows
         penalty = np.eye(dimension, dimension + 1) * math.sqrt(self.regularization)
         # Largest rows first: Householder's method then also serves rows of very different sizes.
-        stacked = np.vstack([rows["triangle"][block], penalty])
+        stacked = np.vstack([rows["triangle"][block, : dimension + 1 + waiting], penalty])
         stacked = stacked[np.argsort(-np.abs(stacked).max(axis=1), kind="stable")]
         triangle = dgeqrf(stacked)[0]
         theta, failed = dtrtrs(triangle[:dimension, :dimension], triangle[:dimension, dimension])
         return None if failed or not np.isfinite(theta).all() else theta
 
-    def _wide_sums(self, block: int) -> Wide:
+    def _wide_sums(self, block: int, waiting: int) -> Wide:
         rows = self._rows
-        return wide_gram(self._waiting[block], (rows["wide_high"][block], rows["wide_low"][block]))
+        return wide_gram(self._waiting[block, :waiting], (rows["wide_high"][block], rows["wide_low"][block]))
 
-    def _residual_squares(self, block: int, extended: Array) -> float:
-        """Return ||R (theta, -1)||^2, the waiting rows with it; extended: (theta, -1)."""
-        residuals = dgemv(1.0, self._triangle[block].T, extended, trans=1)
+    def _residual_squares(self, block: int, extended: Array, waiting: int) -> float:
+        """Return ||R (theta, -1)||^2, so many waiting rows with it; extended: (theta, -1)."""
+        triangle = self._triangle[block, : len(extended) + waiting]
+        residuals = triangle.dot(extended)
         squares: float = ddot(residuals, residuals)
         return squares
 
@@ -256,10 +282,14 @@ class Ridge:
         """Remember this state for `restore`, in place of any earlier mark."""
         self._rows.mark()
         self._marked_stale = self._stale.copy()
+        self._refreshed = set()
 
     def restore(self) -> None:
         """Return to the mark, byte for byte; the mark stays. Raises RuntimeError without one."""
         self._rows.restore()
+        for block in self._refreshed:
+            self._solutions.pop(block, None)
+        self._refreshed = set()
         self._stale = self._marked_stale.copy()
         self._bind()
 
@@ -278,6 +308,7 @@ class Ridge:
         rows.load(arrays)
         is_stale = take(arrays, "is_stale", (rows.count,))
         self._rows, self._stale = rows, set(np.flatnonzero(is_stale).tolist())
+        self._solutions, self._refreshed = {}, set()
         self._bind()
 
     def is_sane(self) -> bool:
@@ -287,7 +318,8 @@ class Ridge:
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays held."""
-        return self._rows.nbytes + (0 if self._gram is None else self._gram.nbytes)
+        solutions = sum(solution.nbytes for solution in self._solutions.values())
+        return self._rows.nbytes + solutions + (0 if self._gram is None else self._gram.nbytes)
 
 
 def _added(sums: Array, rows: Array) -> Array:

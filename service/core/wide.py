@@ -28,6 +28,8 @@ WELL_POSED = 1e8
 """Up to this ratio of tr G to alpha theta is right to `ACCURACY`; beyond it, its equation to rounding."""
 
 ACCURACY = 1e-8
+UNIT = 2.0**-53
+"""A float64 operation rounds by at most this share."""
 
 _DOUBT = 0.1 * ACCURACY
 _SLICE_BITS = 21
@@ -99,37 +101,34 @@ def image(matrix: Wide, vector: Array) -> Array:
     return np.array([math.fsum(row) for row in terms.tolist()])
 
 
-def is_doubtful(
-    matrix: Callable[[], Array],
-    alpha: float,
-    theta: Array,
-    *,
-    trace: float,
-    slope_squares: float,
-    feature_squares: float,
-    count: int,
-) -> bool:
+def sum_rounding(theta: Array, *, trace: float, slope_squares: float, feature_squares: float, count: int) -> float:
+    """Return about how far rounding may have moved the gradient's sums at theta, (d,).
+
+    trace: tr(G), G = sum d2 x x^T; slope_squares: sum d1^2 at theta; feature_squares: sum ||x||^2; count: n. The sums'
+    terms, sum |x| (|d1| + 2 d2 |<theta, x>|), are at most sqrt(sum ||x||^2 sum d1^2) + 2 tr(G) ||theta||, by Cauchy and
+    Schwarz, and a sum of n terms rounds sqrt(n) times.
+    """
+    terms = math.sqrt(feature_squares * slope_squares) + 2.0 * trace * math.sqrt(ddot(theta, theta))
+    return UNIT * math.sqrt(count + len(theta)) * terms
+
+
+def is_doubtful(matrix: Callable[[], Array], alpha: float, theta: Array, *, trace: float, rounding: float) -> bool:
     """Whether rounding may have moved theta by a tenth of `ACCURACY` where that much is promised.
 
-    matrix: gives G = sum d2 x x^T, (d, d), without alpha, and is rarely asked; trace: tr(G); theta: (d,), the solution;
-    slope_squares: sum d1^2 at theta; feature_squares: sum ||x||^2; count: n. The terms of the gradient,
-    sum |x| (|d1| + 2 d2 |<theta, x>|), are at most sqrt(sum ||x||^2 sum d1^2) + 2 tr(G) ||theta||, by Cauchy and
-    Schwarz, and a sum of n terms rounds sqrt(n) times. The smallest eigenvalue is at least alpha; only where that does
-    not decide is it estimated, from a factor.
+    matrix: gives G, (d, d), without alpha, and is rarely asked; trace: tr(G); theta: (d,), the solution; rounding: of
+    the sums. The smallest eigenvalue is at least alpha; only where that does not decide is it estimated, from a factor.
     """
     if not trace <= WELL_POSED * alpha:
         return False
     size = math.sqrt(ddot(theta, theta))
-    terms = math.sqrt(feature_squares * slope_squares) + 2.0 * trace * size
-    moved = 2.0**-53 * math.sqrt(count + len(theta)) * terms
-    if moved <= _DOUBT * size * alpha:
+    if rounding <= _DOUBT * size * alpha:
         return False
     shifted = matrix().copy()
     shifted.flat[:: len(theta) + 1] += alpha
     cholesky, failed = dpotrf(shifted.T, lower=1)
     norm = float(np.abs(shifted).sum(axis=0).max())
     reciprocal = 0.0 if failed else float(dpocon(cholesky, norm, uplo="L")[0])
-    return not moved <= _DOUBT * size * max(alpha, reciprocal * norm)
+    return not rounding <= _DOUBT * size * max(alpha, reciprocal * norm)
 
 
 def refine(sums: Wide, alpha: float, theta: Array) -> Array:

@@ -32,7 +32,7 @@ def metric(estimator, block=0):
 
 def factor_error(estimator, block=0):
     """How far R^T A R is from I; measured in R's own coordinates, so that units play no part."""
-    factor = estimator._factor[block]
+    factor = estimator._scoring[block, :, :-1]
     return np.abs(factor.T @ metric(estimator, block) @ factor - np.eye(estimator.dimension)).max()
 
 
@@ -227,7 +227,7 @@ def test_adversarial_updates_keep_the_state_sound(loss, dimension, alpha, bound,
     assert estimator.skipped_steps == 0
     largest = np.linalg.eigvalsh(estimator.weighted_gram[0]).max()
     assert np.linalg.eigvalsh(metric(estimator)).min() > 0.5 * alpha - 1e-14 * largest
-    assert np.linalg.svd(estimator._factor[0], compute_uv=False).min() > 0
+    assert np.linalg.svd(estimator._scoring[0, :, :-1], compute_uv=False).min() > 0
     assert factor_error(estimator) < 1e-5
 
 
@@ -264,7 +264,7 @@ def test_blocks_learn_apart(loss, rng):
     for block, alone in enumerate(apart):
         np.testing.assert_array_equal(together.theta[block], alone.theta[0])
         np.testing.assert_array_equal(together.weighted_gram[block], alone.weighted_gram[0])
-        np.testing.assert_array_equal(together._factor[block], alone._factor[0])
+        np.testing.assert_array_equal(together._scoring[block], alone._scoring[0])
 
 
 def test_an_arm_that_comes_later_learns_like_the_first(rng):

@@ -7,7 +7,7 @@ import pytest
 
 from service.core.estimators import ExactMinimizer, Ridge
 from service.core.losses import ExpectileLoss, SquaredLoss
-from service.core.wide import image, is_doubtful, refine_piecewise, wide_gram
+from service.core.wide import image, is_doubtful, refine_piecewise, sum_rounding, wide_gram
 
 ALPHA = 1e-3
 
@@ -106,6 +106,22 @@ def test_theta_is_right_where_rewards_cancel(loss, rng):
     assert np.linalg.norm(plain - expected) > 1e-8 * np.linalg.norm(expected)
 
 
+@pytest.mark.parametrize("size", [1e4, 1e6, 1e8])
+def test_theta_is_right_after_every_observation_of_rewards_that_cancel_in_pairs(size, rng):
+    """Each reward moves theta far, the next one back: what the way there rounds away must not stay."""
+    scales = np.array([1.0, 1.0, 1e-2])
+    features = np.repeat((rng.standard_normal((25, 3)) * scales) @ np.linalg.qr(rng.standard_normal((3, 3)))[0], 2, 0)
+    rewards = features @ [0.5, 0.2, -0.1] + size * np.tile([1.0, -1.0], 25)
+    alpha = 1e-5
+    estimator = Ridge(1, 3, alpha)
+    for count, (x, y) in enumerate(zip(features, rewards.tolist(), strict=True), start=1):
+        estimator.observe(0, x, y)
+        estimator.refresh()
+        if count % 10 == 0:
+            expected = solution(features[:count], rewards[:count], np.ones(count), alpha)
+            assert np.linalg.norm(estimator.theta[0] - expected) <= 1e-8 * np.linalg.norm(expected)
+
+
 def test_a_bound_is_kept(rng):
     """A refined estimate would leave the ball that the guarantee is about."""
     loss = ExpectileLoss(0.2)
@@ -131,8 +147,8 @@ def test_ordinary_data_do_not_pay(rng):
         theta = np.linalg.solve(gram + np.eye(5), features.T @ rewards)
         squares = float(((rewards - features @ theta) ** 2).sum())
         trace = float(gram.trace())
-        sizes = {"trace": trace, "slope_squares": squares, "feature_squares": trace, "count": count}
-        assert not is_doubtful(pytest.fail, 1.0, theta, **sizes)
+        rounding = sum_rounding(theta, trace=trace, slope_squares=squares, feature_squares=trace, count=count)
+        assert not is_doubtful(pytest.fail, 1.0, theta, trace=trace, rounding=rounding)
 
 
 def test_the_kink_is_found_from_afar():
