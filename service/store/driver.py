@@ -33,6 +33,9 @@ def execute(connection: Connection, text: str, parameters: Parameters = ()) -> N
 
 def execute_many(connection: Connection, text: str, rows: Sequence[Any]) -> None:
     """Execute a statement without rows, once for each row of parameters. Raises DBAPIError."""
+    if len(rows) == 1:  # for Postgres' driver many are a pipeline, and a pipeline of one costs more than one statement
+        execute(connection, text, rows[0])
+        return
     try:
         connection.connection.cursor().executemany(text, rows)
     except Exception as error:  # noqa: BLE001  # raised again

@@ -26,11 +26,8 @@ class Prepared:
         """Execute it for each row. No round trip for none."""
         if not rows:
             return
-        text, bound = self._bind(connection, rows)
-        if len(bound) == 1:
-            driver.execute(connection, text, bound[0])
-        else:
-            driver.execute_many(connection, text, bound)
+        text, parameters = self._bind(connection, rows)
+        driver.execute_many(connection, text, parameters)
 
     def _bind(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> tuple[str, Sequence[Parameters]]:
         """The SQL, and each row's parameters as the driver takes them."""
