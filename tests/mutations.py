@@ -222,7 +222,7 @@ MUTATIONS = (
         "what the driver raises passed on as it is",
         "service/store/driver.py",
         (("    if not isinstance(error, drivers):\n", "    if error:\n"),),
-        f"{TRUST}/test_commits.py::test_a_success_is_committed",
+        "tests/store/test_driver.py::test_errors_are_those_that_sqlalchemy_raises",
     ),
     Mutation(
         "a connection kept after an error",
