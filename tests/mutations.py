@@ -97,7 +97,7 @@ MUTATIONS = (
         LEDGER,
         (
             (
-                "with self._write.connect() as connection:\n            tr",
+                "with self._held.use() as connection:\n            tr",
                 "if connection := self._write.connect():\n            tr",
             ),
             ("                transaction.commit()\n", "                self._late = transaction\n"),
@@ -211,6 +211,24 @@ MUTATIONS = (
         "service/ledger/batch.py",
         (("        if stale or ended:", "        if stale:"), ("self._recent.forget(ended)", "pass")),
         "tests/ledger/test_recent.py::test_a_decision_is_forgotten_with_its_campaign",
+    ),
+    Mutation(
+        "a lost connection given back as a good one",
+        "service/store/driver.py",
+        (("    if lost:\n        connection.invalidate(error)\n", ""),),
+        "tests/store/test_driver.py::test_a_lost_connection_is_replaced",
+    ),
+    Mutation(
+        "what the driver raises passed on as it is",
+        "service/store/driver.py",
+        (("    if not isinstance(error, drivers):\n", "    if error:\n"),),
+        "tests/store/test_driver.py::test_errors_are_those_that_sqlalchemy_raises",
+    ),
+    Mutation(
+        "a connection kept after an error",
+        "service/store/held.py",
+        (("            self.release()\n            raise", "            raise"),),
+        "tests/store/test_driver.py::test_a_held_connection_stays_and_is_given_back_after_an_error",
     ),
     Mutation(
         "a corrupt snapshot believed",

@@ -32,6 +32,7 @@ from service.ledger.states import States
 from service.metrics import Metrics
 from service.settings import Limits
 from service.store import campaigns
+from service.store.held import HeldConnection
 from service.store.probe import write_and_forget
 
 logger = structlog.get_logger(__name__)
@@ -51,6 +52,7 @@ class Ledger:
 
     def __init__(self, write: Engine, read: Engine, *, limits: Limits, metrics: Metrics, clock: Clock) -> None:
         self._write, self._read = write, read
+        self._held = HeldConnection(write)
         self._clock, self._limits, self._metrics = clock, limits, metrics
         self._committed = metrics.commits.labels("committed")
         for reason in ("overloaded", "late", *(kind.__name__ for kind in _COUNTED)):
@@ -155,6 +157,7 @@ class Ledger:
             if entries:
                 self._execute(entries)
             if done:
+                self._held.release()
                 self._maintenance.finish()
                 return
             if time.monotonic() - last_maintenance >= MAINTENANCE_SECONDS:
@@ -253,7 +256,7 @@ class Ledger:
         return [Failed(CampaignBusyError("too many others change this at the same time: try again"))] * len(commands)
 
     def _attempt(self, commands: list[Command], *, skip_locked: bool, lock_all: bool) -> list[Outcome]:
-        with self._write.connect() as connection:
+        with self._held.use() as connection:
             transaction = connection.begin()
             batch = Batch(
                 connection,

@@ -7,6 +7,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.pool import QueuePool
 
+from service.store import driver
 from service.store.patience import PatientConnection
 
 BUSY_TIMEOUT_MS = 5_000
@@ -14,6 +15,8 @@ LOCK_TIMEOUT_MS = 500
 STATEMENT_TIMEOUT_MS = 10_000
 IDLE_IN_TRANSACTION_TIMEOUT_MS = 2_000
 WAL_SIZE_MAX = 64 * 2**20
+WRITERS_MAX = 2
+"""One is held for batches, one is for all else that the same thread writes between them."""
 READERS_MAX = 4
 
 
@@ -42,10 +45,10 @@ def parse_database_url(text: str) -> URL:
 def create_write_engine(url: URL) -> Engine:
     """Writes. SQLite: BEGIN IMMEDIATE, so the write lock is taken before anything is read."""
     if url.get_backend_name() == "sqlite":
-        engine = _create_sqlite(url, pool_size=1)
-        event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
+        engine = _create_sqlite(url, pool_size=WRITERS_MAX)
+        event.listen(engine, "begin", lambda connection: driver.execute(connection, "BEGIN IMMEDIATE"))
         return engine
-    return _create_postgres(url, pool_size=2, lock_timeout_ms=LOCK_TIMEOUT_MS)
+    return _create_postgres(url, pool_size=WRITERS_MAX, lock_timeout_ms=LOCK_TIMEOUT_MS)
 
 
 def create_read_engine(url: URL) -> Engine:
@@ -53,7 +56,7 @@ def create_read_engine(url: URL) -> Engine:
     if url.get_backend_name() == "sqlite":
         engine = _create_sqlite(url, pool_size=READERS_MAX)
         event.listen(engine, "connect", lambda dbapi, _: dbapi.execute("PRAGMA query_only = ON").close())
-        event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN"))
+        event.listen(engine, "begin", lambda connection: driver.execute(connection, "BEGIN"))
         return engine
     return _create_postgres(url, pool_size=READERS_MAX, default_transaction_read_only="on")
 

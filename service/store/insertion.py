@@ -6,6 +6,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Table, insert
 
+from service.store import driver
+
 PARAMETERS_MAX = 999
 """Of one SQLite statement, in every version; there is a prepared statement for each number of rows up to there."""
 
@@ -29,7 +31,7 @@ class Insertion:
         text = self._texts[dialect.name]
         if not dialect.positional:
             if rows:
-                connection.exec_driver_sql(text, [row._asdict() for row in rows])
+                driver.execute_many(connection, text, [row._asdict() for row in rows])
             return
         # The driver gives up the interpreter's lock for every statement, and waits for it while requests are parsed:
         # many rows in one statement, instead of one statement many times.
@@ -37,4 +39,4 @@ class Insertion:
         for first in range(0, len(rows), self._rows_max):
             part = rows[first : first + self._rows_max]
             values = ", ".join([places] * len(part))
-            connection.exec_driver_sql(f"{head}VALUES {values}", tuple(chain.from_iterable(part)))
+            driver.execute(connection, f"{head}VALUES {values}", tuple(chain.from_iterable(part)))

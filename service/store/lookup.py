@@ -35,6 +35,6 @@ class Lookup:
         if not ids:
             return []
         if connection.dialect.name == "postgresql":
-            return self._postgres.execute(connection, {"ids": list(ids), **parameters}).all()
+            return self._postgres.rows(connection, {"ids": list(ids), **parameters})
         encoded = orjson.dumps(list(ids)).decode()
-        return self._sqlite.execute(connection, {"ids": encoded, **parameters}).all()
+        return self._sqlite.rows(connection, {"ids": encoded, **parameters})

@@ -3,8 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, CursorResult, Executable
+from sqlalchemy import Connection, Executable
 from sqlalchemy.sql.compiler import SQLCompiler
+
+from service.store import driver
+from service.store.driver import Parameters
 
 
 class Prepared:
@@ -14,23 +17,24 @@ class Prepared:
         self._statement = statement
         self._compiled: dict[str, tuple[str, list[str] | None, dict[str, Any]]] = {}
 
-    def execute(self, connection: Connection, values: Mapping[str, Any]) -> CursorResult[Any]:
-        """Execute it once."""
-        text, order, constants = self._text(connection)
-        if constants:
-            values = {**constants, **values}
-        parameters = values if order is None else tuple([values[name] for name in order])
-        return connection.exec_driver_sql(text, parameters)
+    def rows(self, connection: Connection, values: Mapping[str, Any]) -> list[Any]:
+        """Execute it once; the rows it finds."""
+        text, (parameters,) = self._bind(connection, [values])
+        return driver.fetch(connection, text, parameters)
 
     def execute_many(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
         """Execute it for each row. No round trip for none."""
         if not rows:
             return
+        text, parameters = self._bind(connection, rows)
+        driver.execute_many(connection, text, parameters)
+
+    def _bind(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> tuple[str, Sequence[Parameters]]:
+        """The SQL, and each row's parameters as the driver takes them."""
         text, order, constants = self._text(connection)
         if constants:
             rows = [{**constants, **row} for row in rows]
-        parameters: Sequence[Any] = rows if order is None else [tuple([row[name] for name in order]) for row in rows]
-        connection.exec_driver_sql(text, parameters)
+        return text, rows if order is None else [tuple([row[name] for name in order]) for row in rows]
 
     def _text(self, connection: Connection) -> tuple[str, list[str] | None, dict[str, Any]]:
         """The SQL, the order of its parameters where they have no names, and those that the statement itself gives."""

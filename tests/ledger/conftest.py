@@ -15,6 +15,7 @@ from service.metrics import Metrics
 from service.settings import Limits
 from service.store.engines import create_read_engine, create_write_engine, parse_database_url
 from service.store.schema import migrate
+from tests.ledger.statements import Listener, watch
 
 
 class Worker:
@@ -23,6 +24,8 @@ class Worker:
     def __init__(self, database_url: str, limits: Limits, clock: Clock) -> None:
         url = parse_database_url(database_url)
         self.write, self.read = create_write_engine(url), create_read_engine(url)
+        self.on_statement: list[Listener] = []
+        watch(self.write, self.on_statement)
         self.metrics = Metrics()
         self.ledger = Ledger(self.write, self.read, limits=limits, metrics=self.metrics, clock=clock)
 

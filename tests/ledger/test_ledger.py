@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 from sqlalchemy import Connection, event, text
-from sqlalchemy.exc import IntegrityError
 
 from service.ledger.batch import BEHIND_MAX
 from service.ledger.commands import (
@@ -92,12 +91,12 @@ def raise_once(worker: Worker, needle: str, times: int = 1) -> list[str]:
     """Make the next statements that contain the needle fail with an integrity error."""
     raised: list[str] = []
 
-    def fail(_c: object, _cursor: object, statement: str, *_: object) -> None:
+    def fail(_cursor: object, statement: str) -> None:
         if needle in statement and len(raised) < times:
             raised.append(statement)
-            raise IntegrityError(statement, None, Exception("made by the test"))
+            raise worker.write.dialect.loaded_dbapi.IntegrityError("made by the test")
 
-    event.listen(worker.write, "before_cursor_execute", fail)
+    worker.on_statement.append(fail)
     return raised
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 import pytest
-from sqlalchemy import event
 
 from service.ledger.commands import Decision, DeleteCampaign, Reward, RewardReceipt, Select
 from service.ledger.errors import NotFoundError
@@ -42,7 +41,7 @@ def test_explanations_take_room() -> None:
 
 def statements(worker: Worker) -> list[str]:
     seen: list[str] = []
-    event.listen(worker.write, "before_cursor_execute", lambda _c, _cursor, statement, *_: seen.append(statement))
+    worker.on_statement.append(lambda _cursor, statement: seen.append(statement))
     return seen
 
 

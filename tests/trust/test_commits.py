@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sqlalchemy import event, text
-from sqlalchemy.exc import OperationalError
+from sqlalchemy import text
 
 from service.ledger.commands import Decision, Describe, Reward, RewardReceipt, Select
 from service.ledger.errors import UnavailableError
@@ -32,7 +31,7 @@ class FailPoint:
         self._countdown = 0
         self.fired = 0
         self._commit = worker.write.dialect.do_commit
-        event.listen(worker.write, "before_cursor_execute", self._before_statement)
+        worker.on_statement.append(self._before_statement)
         worker.write.dialect.do_commit = self._do_commit  # type: ignore[method-assign]
 
     def arm(self, place: str, statements: int) -> None:
@@ -41,9 +40,9 @@ class FailPoint:
     def _fire(self) -> None:
         self._place = None
         self.fired += 1
-        raise OperationalError("made by the test", None, Exception("made by the test"))
+        raise self._engine.dialect.loaded_dbapi.OperationalError("made by the test")
 
-    def _before_statement(self, _c: object, cursor: Any, *_: object) -> None:
+    def _before_statement(self, cursor: Any, _statement: str) -> None:
         if self._place not in {"statement", "connection lost"}:
             return
         self._countdown -= 1

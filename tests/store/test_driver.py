@@ -1,0 +1,104 @@
+"""Statements that pass SQLAlchemy by, and the connection that is not given back."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import DBAPIError
+
+from service.ledger.failures import Failure, classify
+from service.store import driver
+from service.store.engines import create_write_engine, parse_database_url
+from service.store.held import HeldConnection
+
+SENT = "a reward that nobody may read"
+WRONG = {
+    "duplicate": "INSERT INTO things VALUES ('there', {0})",
+    "missing": "INSERT INTO nothing VALUES ('there', {0})",
+}
+
+
+@pytest.fixture
+def engine(database_url: str) -> Iterator[Engine]:
+    engine = create_write_engine(parse_database_url(database_url))
+    with engine.begin() as connection:
+        connection.exec_driver_sql("CREATE TABLE things (name VARCHAR(200) PRIMARY KEY NOT NULL, size VARCHAR(200))")
+        connection.exec_driver_sql("INSERT INTO things VALUES ('there', 'big')")
+    yield engine
+    engine.dispose()
+
+
+def names(connection: Connection) -> list[str]:
+    return [row[0] for row in driver.fetch(connection, "SELECT name FROM things ORDER BY name", ())]
+
+
+def fail_in_a_transaction(connection: Connection, expected: Any) -> None:
+    assert connection.connection.driver_connection is expected
+    connection.begin()
+    driver.execute(connection, "INSERT INTO things VALUES ('lost', 'small')")
+    driver.execute(connection, "INSERT INTO things VALUES ('lost', 'twice')")
+
+
+def place(engine: Engine) -> str:
+    return "?" if engine.dialect.positional else "%s"
+
+
+@pytest.mark.parametrize("kind", WRONG)
+def test_errors_are_those_that_sqlalchemy_raises(engine: Engine, kind: str) -> None:
+    """They decide whether a batch runs again or is given up; and a log would show what clients sent."""
+    text = WRONG[kind].format(place(engine))
+    ways = [
+        Connection.exec_driver_sql,
+        driver.fetch,
+        driver.execute,
+        lambda connection, text, row: driver.execute_many(connection, text, [row, row]),
+    ]
+    raised = []
+    for way in ways:
+        with engine.connect() as connection, connection.begin(), pytest.raises(DBAPIError) as caught:
+            way(connection, text, (SENT,))
+        raised.append(caught.value)
+    expected = raised[0]
+    for error in raised[1:]:
+        assert type(error) is type(expected)
+        assert type(error.orig) is type(expected.orig)
+        assert error.statement == text
+        assert classify(error) is classify(expected)
+        assert SENT not in str(error)
+
+
+def test_what_is_no_error_of_the_driver_stays_what_it_is(engine: Engine) -> None:
+    """A defect of ours would pass for a database that is away."""
+    with engine.begin() as connection, pytest.raises(TypeError):
+        driver.execute(connection, 5)  # type: ignore[arg-type]
+
+
+def test_a_lost_connection_is_replaced(engine: Engine) -> None:
+    """The pool would hand it out again, and every batch after it would fail."""
+    with engine.connect() as connection:
+        connection.begin()
+        connection.connection.driver_connection.close()  # type: ignore[union-attr]  # it is there
+        with pytest.raises(DBAPIError) as caught:
+            names(connection)
+        assert caught.value.connection_invalidated
+        assert classify(caught.value) is Failure.RERUN
+        assert connection.invalidated
+    with engine.begin() as connection:
+        assert names(connection) == ["there"]
+
+
+def test_a_held_connection_stays_and_is_given_back_after_an_error(engine: Engine) -> None:
+    """Taken anew it costs more than the transaction; kept after an error it would go on inside the failed one."""
+    held = HeldConnection(engine)
+    with held.use() as connection, connection.begin():
+        first = connection.connection.driver_connection
+        driver.execute(connection, "INSERT INTO things VALUES ('kept', 'small')")
+    with pytest.raises(DBAPIError), held.use() as connection:
+        fail_in_a_transaction(connection, first)
+    assert engine.pool.checkedout() == 0  # type: ignore[attr-defined]  # a pool that counts
+    with held.use() as connection, connection.begin():
+        assert names(connection) == ["kept", "there"]
+    held.release()
+    held.release()
+    assert engine.pool.checkedout() == 0  # type: ignore[attr-defined]
