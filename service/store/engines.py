@@ -7,8 +7,6 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.pool import QueuePool
 
-from service.store.patience import PatientConnection
-
 BUSY_TIMEOUT_MS = 5_000
 LOCK_TIMEOUT_MS = 500
 STATEMENT_TIMEOUT_MS = 10_000
@@ -108,6 +106,8 @@ def _create_postgres(url: URL, *, pool_size: int, **options: object) -> Engine:
 
     @event.listens_for(engine, "do_connect")
     def connect(_dialect: object, _record: object, arguments: tuple[str, ...], options: dict[str, Any]) -> Any:
+        from service.store.patience import PatientConnection  # it loads psycopg, which SQLite does without
+
         return PatientConnection.connect(*arguments, **options)
 
     return engine
