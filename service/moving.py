@@ -9,7 +9,6 @@ from rich.progress import Progress
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from service.api.bodies import NDJSON
 from service.asking import opened_server, refuse_problem
 from service.console import checked_id, fail, settings_or_fail
 from service.ledger.administration import CampaignRecord, administer
@@ -19,6 +18,7 @@ from service.ledger.import_steps import GiveUpImport, Import
 from service.opening import opened_database
 from service.store.campaigns import read_clock
 from service.transfer.exporting import begin_export
+from service.transfer.lines import MEDIA_TYPE
 from service.transfer.reading import ImportReader
 
 ATTEMPTS_MAX = 5
@@ -68,7 +68,7 @@ def export_from_server(url: str, api_key: str | None, campaign: str, file: IO[by
 def import_into_server(url: str, api_key: str | None, pieces: Iterator[bytes]) -> tuple[str, int]:
     """Send a file to a server; returns the campaign's id and how many observations it has."""
     with opened_server(url, api_key) as client:
-        reply = client.post("/import", content=pieces, headers={"Content-Type": NDJSON}, timeout=None)
+        reply = client.post("/import", content=pieces, headers={"Content-Type": MEDIA_TYPE}, timeout=None)
     refuse_problem(reply)
     imported = reply.json()
     return imported["campaign_id"], imported["observations"]
