@@ -1,5 +1,10 @@
-"""The command line: serve, migrate, verify, keys, campaigns, export, import."""
+"""The command line: serve, migrate, verify, keys, campaigns, export, import.
 
+A command imports what it works with when it is called: help, and a word about a wrong option, do not wait for numpy,
+SQLAlchemy and FastAPI.
+"""
+
+import gc
 import os
 import secrets
 import signal
@@ -9,23 +14,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib import import_module
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import httpx
 import typer
-import uvicorn
 from rich.table import Table
-from sqlalchemy.exc import SQLAlchemyError
-from threadpoolctl import threadpool_limits
 
-from service import campaign_commands, key_commands, logs, transfer_commands
+from service import campaign_commands, key_commands, transfer_commands
 from service.console import DatabaseUrl, console, fail, settings_or_fail
-from service.serving import NotServableError, prepare
 from service.settings import API_KEY_VARIABLE, PREFIX, Settings
-from service.sharing import FOLDER_VARIABLE
-from service.store.engines import UnsupportedDatabaseError, create_read_engine, create_write_engine, parse_database_url
-from service.store.schema import UnknownRevisionError, migrate
-from service.verification import verify
+
+if TYPE_CHECKING:
+    import httpx
 
 GRACE_SECONDS = 8
 app = typer.Typer(help="Prudent: chooses, learns, and minds the bad outcomes.", no_args_is_help=True)
@@ -44,6 +43,13 @@ def serve(
     demo: Annotated[bool | None, typer.Option("--demo", help="Create the demo campaign.")] = None,
 ) -> None:
     """Serve the HTTP API. An empty SQLite file is migrated first."""
+    import uvicorn
+
+    from service import logs
+    from service.serving import NotServableError, prepare
+    from service.store.engines import UnsupportedDatabaseError
+    from service.store.schema import UnknownRevisionError
+
     given: dict[str, Any] = {"host": host, "port": port, "database_url": database_url, "workers": workers, "demo": demo}
     settings = replace(settings_or_fail(), **{name: value for name, value in given.items() if value is not None})
     if settings.tracing:
@@ -60,6 +66,7 @@ def serve(
         # uvicorn stops gracefully and then raises the signal again: a stop that was asked for is no failure
         signal.signal(kind, lambda *_: sys.exit(0))
     level = "warning" if settings.demo and settings.log_level == "info" else settings.log_level
+    gc.disable()  # until all is loaded: looking for garbage among it takes a seventh of the start
     with _metrics_folder(settings.workers):
         uvicorn.run(
             "service.main:create_app_from_environment",
@@ -84,6 +91,11 @@ def serve(
 @app.command("migrate")
 def migrate_command(database_url: DatabaseUrl = None) -> None:
     """Bring the database's schema to this version. Safe to run from many places at once."""
+    from sqlalchemy.exc import SQLAlchemyError
+
+    from service.store.engines import UnsupportedDatabaseError, create_write_engine, parse_database_url
+    from service.store.schema import UnknownRevisionError, migrate
+
     settings = settings_or_fail()
     try:
         engine = create_write_engine(parse_database_url(database_url or settings.database_url))
@@ -105,6 +117,14 @@ def verify_command(
     api_key: Annotated[str | None, typer.Option(envvar=API_KEY_VARIABLE, help="A reader's key, for --url.")] = None,
 ) -> None:
     """Replay every log and compare heads, rewards, snapshots and, with --url, a live server's states."""
+    import httpx
+    from sqlalchemy.exc import SQLAlchemyError
+    from threadpoolctl import threadpool_limits
+
+    from service.store.engines import UnsupportedDatabaseError, create_read_engine, parse_database_url
+    from service.store.schema import UnknownRevisionError
+    from service.verification import verify
+
     settings = settings_or_fail()
     try:
         engine = create_read_engine(parse_database_url(database_url or settings.database_url))
@@ -134,9 +154,9 @@ def verify_command(
     raise typer.Exit(1 if faults else 0)
 
 
-def _live_model(client: httpx.Client, campaign_id: str) -> dict[str, Any] | None:
+def _live_model(client: "httpx.Client", campaign_id: str) -> dict[str, Any] | None:
     reply = client.get(f"/campaigns/{campaign_id}/model")
-    if reply.status_code == httpx.codes.NOT_FOUND:
+    if reply.status_code == 404:
         return None
     reply.raise_for_status()
     model: dict[str, Any] = reply.json()
@@ -165,6 +185,8 @@ def _metrics_folder(workers: int) -> Iterator[None]:
     if workers == 1:
         yield
         return
+    from service.sharing import FOLDER_VARIABLE
+
     with tempfile.TemporaryDirectory(prefix="prudent-metrics-") as folder:
         os.environ[FOLDER_VARIABLE] = folder
         yield

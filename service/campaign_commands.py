@@ -1,35 +1,16 @@
 """The command line's part about campaigns: list and show them, change their status, delete them."""
 
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import httpx
 import orjson
 import typer
 from rich.table import Column, Table
-from sqlalchemy import Engine
 
-from service.api.campaigns import LIST_MAX
-from service.api.replies import render_campaign
-from service.console import (
-    ApiKey,
-    DatabaseUrl,
-    ServerUrl,
-    checked_id,
-    console,
-    fail,
-    opened_database,
-    opened_server,
-    refuse_both,
-    refuse_problem,
-)
-from service.ledger.administration import administer, find_record, list_records
-from service.ledger.commands import Administration, CampaignStatus, ChangeCampaign, DeleteCampaign
-from service.ledger.errors import CommandError
+from service.console import ApiKey, DatabaseUrl, ServerUrl, checked_id, console, fail
 
-PAGE_ROWS = 100
+if TYPE_CHECKING:
+    from service.ledger.commands import CampaignStatus
+
 Json = dict[str, Any]
 CampaignId = Annotated[str, typer.Argument(metavar="CAMPAIGN", help="The campaign's id.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, as the API has it.")]
@@ -42,103 +23,14 @@ app = typer.Typer(
 )
 
 
-class Database:
-    """The campaigns of a database, changed as a worker would change them."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-
-    def all(self) -> Iterator[Json]:
-        """Every campaign, in the order of their ids."""
-        after = ""
-        while True:
-            with self._engine.connect() as connection:
-                records = list_records(connection, after=after, limit=PAGE_ROWS)
-            yield from map(render_campaign, records)
-            if len(records) < PAGE_ROWS:
-                return
-            after = records[-1].row.campaign_id or ""
-
-    def one(self, campaign_id: str) -> Json:
-        """A campaign; ends the program if there is none."""
-        with self._engine.connect() as connection:
-            record = find_record(connection, campaign_id)
-        if record is None:
-            fail("there is no such campaign")
-        return render_campaign(record)
-
-    def set_status(self, campaign_id: str, status: CampaignStatus) -> None:
-        """Change its status."""
-        self._administer(ChangeCampaign(campaign_id, status=status))
-
-    def delete(self, campaign_id: str) -> None:
-        """Delete it; a server removes its rows."""
-        self._administer(DeleteCampaign(campaign_id))
-
-    def _administer(self, command: Administration) -> None:
-        try:
-            with self._engine.begin() as connection:
-                administer(connection, command, time.time_ns() // 1_000)
-        except CommandError as error:
-            fail(error.message)
-
-
-class Server:
-    """The campaigns of a server."""
-
-    def __init__(self, client: httpx.Client) -> None:
-        self._client = client
-
-    def all(self) -> Iterator[Json]:
-        """Every campaign, in the order of their ids."""
-        parameters: dict[str, str | int] = {"limit": LIST_MAX}
-        while True:
-            page = self._ask("GET", "/campaigns", parameters).json()
-            yield from page["items"]
-            if page["next_cursor"] is None:
-                return
-            parameters["cursor"] = page["next_cursor"]
-
-    def one(self, campaign_id: str) -> Json:
-        """A campaign; ends the program if there is none."""
-        found: Json = self._ask("GET", f"/campaigns/{campaign_id}").json()
-        return found
-
-    def set_status(self, campaign_id: str, status: CampaignStatus) -> None:
-        """Change its status."""
-        self._ask("PATCH", f"/campaigns/{campaign_id}", body={"status": status})
-
-    def delete(self, campaign_id: str) -> None:
-        """Delete it."""
-        self._ask("DELETE", f"/campaigns/{campaign_id}", {"confirm": campaign_id})
-
-    def _ask(
-        self, method: str, path: str, parameters: dict[str, str | int] | None = None, body: Json | None = None
-    ) -> httpx.Response:
-        reply = self._client.request(method, path, params=parameters, json=body)
-        refuse_problem(reply)
-        return reply
-
-
-@contextmanager
-def _opened(
-    database_url: str | None, url: str | None, api_key: str | None, *, read_only: bool = False
-) -> Iterator[Database | Server]:
-    refuse_both(database_url, url)
-    if url is not None:
-        with opened_server(url, api_key) as client:
-            yield Server(client)
-    else:
-        with opened_database(database_url, read_only=read_only) as engine:
-            yield Database(engine)
-
-
 @app.command("list")
 def list_command(
     as_json: AsJson = False, database_url: DatabaseUrl = None, url: ServerUrl = None, api_key: ApiKey = None
 ) -> None:
     """List all campaigns. With --url: a reader's key."""
-    with _opened(database_url, url, api_key, read_only=True) as source:
+    from service.campaign_sources import opened_source
+
+    with opened_source(database_url, url, api_key, read_only=True) as source:
         found = list(source.all())
     if as_json:
         _print_json(found)
@@ -168,7 +60,9 @@ def show(
     api_key: ApiKey = None,
 ) -> None:
     """Show a campaign and its arms; with --json all of its settings. With --url: a reader's key."""
-    with _opened(database_url, url, api_key, read_only=True) as source:
+    from service.campaign_sources import opened_source
+
+    with opened_source(database_url, url, api_key, read_only=True) as source:
         found = source.one(checked_id(campaign))
     if as_json:
         _print_json(found)
@@ -220,8 +114,10 @@ def delete(
     api_key: ApiKey = None,
 ) -> None:
     """Delete a campaign with its log and its decisions, for good. prudent export first. With --url: an admin's key."""
+    from service.campaign_sources import opened_source
+
     campaign_id = checked_id(campaign)
-    with _opened(database_url, url, api_key) as source:
+    with opened_source(database_url, url, api_key) as source:
         found = source.one(campaign_id)
         if confirm is None:
             asked = f"{found['observations']} observations of {campaign_id} will be lost. Its id, to delete it"
@@ -233,10 +129,12 @@ def delete(
 
 
 def _set_status(
-    campaign: str, status: CampaignStatus, database_url: str | None, url: str | None, api_key: str | None
+    campaign: str, status: "CampaignStatus", database_url: str | None, url: str | None, api_key: str | None
 ) -> None:
+    from service.campaign_sources import opened_source
+
     campaign_id = checked_id(campaign)
-    with _opened(database_url, url, api_key) as source:
+    with opened_source(database_url, url, api_key) as source:
         source.set_status(campaign_id, status)
     console.print(f"{campaign_id} is {status}", markup=False, highlight=False)
 

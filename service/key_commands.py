@@ -5,19 +5,21 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import orjson
 import typer
 from rich.console import Console
 from rich.table import Table
-from sqlalchemy import Connection
-from sqlalchemy.exc import IntegrityError
 
-from service.campaigns.values import ID_PATTERN
-from service.console import DatabaseUrl, console, fail, opened_database, settings_or_fail
+from service.console import DatabaseUrl, console, fail, settings_or_fail
 from service.keys import Role, digest_of, new_key
-from service.store.keys import KeyRow, add_key, list_keys, revoke_key
+from service.naming import ID_PATTERN
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from service.store.keys import KeyRow
 
 NOTE_MAX = 200
 ENDING_LENGTH = 4
@@ -45,6 +47,10 @@ def create(
 
     The first key closes the service to everybody without one.
     """
+    from sqlalchemy.exc import IntegrityError
+
+    from service.store.keys import KeyRow, add_key
+
     if not re.fullmatch(ID_PATTERN, name):
         fail("a name has 1 to 128 letters, digits and . _ ~ -")
     if len(note) > NOTE_MAX or not note.isprintable():
@@ -68,6 +74,8 @@ def create(
 @app.command("list")
 def list_command(as_json: AsJson = False, database_url: DatabaseUrl = None) -> None:
     """List all keys, revoked ones too, by their last four characters."""
+    from service.store.keys import list_keys
+
     with _writing(database_url) as connection:
         rows = list_keys(connection)
     if as_json:
@@ -90,6 +98,8 @@ def revoke(
     database_url: DatabaseUrl = None,
 ) -> None:
     """Revoke a key for good. Running servers refuse it after PRUDENT_KEYS_REFRESH_SECONDS."""
+    from service.store.keys import revoke_key
+
     now = time.time_ns() // 1_000
     with _writing(database_url) as connection:
         if not revoke_key(connection, name, now):
@@ -102,13 +112,15 @@ def revoke(
 
 
 @contextmanager
-def _writing(database_url: str | None) -> Iterator[Connection]:
+def _writing(database_url: str | None) -> Iterator["Connection"]:
     """A transaction on a database with this version's schema; ends the program, in one line, if there is none."""
+    from service.opening import opened_database
+
     with opened_database(database_url) as engine, engine.begin() as connection:
         yield connection
 
 
-def _described(row: KeyRow) -> dict[str, str | None]:
+def _described(row: "KeyRow") -> dict[str, str | None]:
     return {
         "name": row.name,
         "role": row.role,

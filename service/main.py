@@ -66,6 +66,7 @@ def create_app(settings: Settings, metrics_folder: Path | None = None) -> FastAP
             watch = asyncio.create_task(access.watch_keys(ring, read, settings.keys_refresh_seconds))
             gc.collect()
             gc.freeze()  # the start-up heap is never garbage; scanning it made the slowest 1% of requests
+            gc.enable()  # prudent serve has loaded everything without it
             gc.set_threshold(YOUNG_OBJECTS_MAX, *gc.get_threshold()[1:])
             try:
                 yield {"limits": settings.limits}  # for the connections' protocol

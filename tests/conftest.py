@@ -7,15 +7,24 @@ from typing import Any
 import httpx
 import pytest
 from hypothesis import settings
+from sqlalchemy import inspect
 
+from service.store.engines import create_write_engine, parse_database_url
+from service.store.schema import migrate
 from tests.promises import FIGURE, PROMISES, Promise, table
 from tests.scripted import Script, scripted_server
-from tests.servers import Postgres, Server, migrate
+from tests.servers import Postgres, Server
 
 # A slow machine is not a defect, so examples have no deadline; a failure prints how to run it again.
 _current = settings.get_profile(settings.get_current_profile_name())
 settings.register_profile("prudent", _current, deadline=None, print_blob=True)
 settings.load_profile("prudent")
+LONG = {"trust", "transfer", "tests"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Folders with long tests come first: at the end, one worker would have them while the others have nothing."""
+    items.sort(key=lambda item: item.path.parent.name not in LONG)
 
 
 @pytest.fixture(scope="session")
@@ -82,11 +91,24 @@ def client(server_url: str) -> Iterator[httpx.Client]:
 MakeServer = Callable[..., Server]
 
 
+def migrate_empty(database_url: str) -> None:
+    """Give a database without a schema the newest one; any other is left to the server that is to be tested."""
+    engine = create_write_engine(parse_database_url(database_url))
+    try:
+        with engine.connect() as connection:
+            empty = not inspect(connection).get_table_names()
+        if empty:
+            migrate(engine)
+    finally:
+        engine.dispose()
+
+
 @pytest.fixture
 def make_server(tmp_path: Path) -> Iterator[MakeServer]:
     """Start servers of your own: `make_server(database_url, workers=1, environment=..., arguments=...)`.
 
-    A PostgreSQL database is migrated first. With `start=False` nothing is done but making the `Server`. What
+    An empty database is migrated first, in this process: a start that loads Alembic takes longer, and the first start
+    and `prudent migrate` have tests of their own. With `start=False` nothing is done but making the `Server`. What
     still runs at the end is killed; when the test fails, pytest shows the end of each server's log.
     """
     made: list[Server] = []
@@ -95,8 +117,7 @@ def make_server(tmp_path: Path) -> Iterator[MakeServer]:
         server = Server(database_url, tmp_path / f"server-{len(made)}.log", workers=workers, **options)
         made.append(server)
         if start:
-            if not database_url.startswith("sqlite"):
-                migrate(database_url)
+            migrate_empty(database_url)
             server.start()
         return server
 

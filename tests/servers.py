@@ -35,7 +35,8 @@ LOG_TAIL_CHARACTERS_MAX = 8_000
 POLL_SECONDS = 0.05
 
 # A developer's own settings must not leak into the servers that tests start.
-OWN_VARIABLES = ("PRUDENT_", "DATABASE_URL", "PG")
+OWN_VARIABLES = ("PRUDENT_", "DATABASE_URL", "PG", "PYTHONDONTWRITEBYTECODE")
+"""The last one would have each of hundreds of starts compile the source anew."""
 
 
 class ServerError(Exception):

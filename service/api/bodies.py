@@ -18,6 +18,7 @@ from service.api.splitting import MalformedBatchError, TooManyItemsError, split_
 from service.ledger.commands import Floats
 from service.ledger.errors import InvalidCommandError, OverloadedError
 from service.settings import Limits
+from service.transfer.lines import MEDIA_TYPE
 
 T = TypeVar("T", bound=BaseModel)
 V = TypeVar("V")
@@ -27,7 +28,6 @@ Raw = bytes | bytearray
 BREATH_BYTES = 2**16
 """After so many bytes of work on a batch, other requests get their turn; a body up to this needs no further check."""
 
-NDJSON = "application/x-ndjson"
 _JSON = re.compile(rb"application/([^/]+\+)?json")
 _NDJSON = re.compile(rb"application/(x-)?(ndjson|jsonlines|jsonl)")
 
@@ -86,7 +86,7 @@ class Bodies:
     async def stream_ndjson(self, request: Request) -> AsyncIterator[bytes]:
         """The pieces of a body that is never in memory as a whole. Raises BadBodyError."""
         limits = self._limits
-        _check_head(request.scope["headers"], limits.import_body_bytes_max, _NDJSON, NDJSON)
+        _check_head(request.scope["headers"], limits.import_body_bytes_max, _NDJSON, MEDIA_TYPE)
         received, waited, more = 0, 0.0, True
         while more:
             # as much time for every further piece of the usual size as for a usual body

@@ -23,7 +23,6 @@ from service.api.replies import (
 )
 from service.api.requests import ArmChange, ArmRequest, CampaignChange, ObservationBatch, ObservationItem
 from service.campaigns import CampaignConfiguration, resolve
-from service.campaigns.values import ID_PATTERN
 from service.ledger.administration import CampaignRecord, find_record, list_records
 from service.ledger.commands import (
     AddArm,
@@ -37,6 +36,7 @@ from service.ledger.commands import (
 )
 from service.ledger.errors import InvalidCommandError, NotFoundError
 from service.ledger.ledger import Ledger
+from service.naming import ID_PATTERN
 
 CampaignPath = Annotated[str, Path(pattern=ID_PATTERN, description="Campaign id.")]
 ArmPath = Annotated[str, Path(pattern=ID_PATTERN, description="Arm id.")]

@@ -7,7 +7,7 @@ import structlog
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
-from service.api.bodies import NDJSON, Bodies
+from service.api.bodies import Bodies
 from service.api.campaigns import CampaignPath
 from service.api.reader import Reader
 from service.api.replies import PROBLEMS, CampaignReply, json_reply, render_campaign
@@ -18,11 +18,12 @@ from service.ledger.import_steps import GiveUpImport, Import
 from service.ledger.ledger import Ledger
 from service.settings import Limits
 from service.transfer.exporting import begin_export
+from service.transfer.lines import MEDIA_TYPE
 from service.transfer.reading import ImportReader
 
 logger = structlog.get_logger(__name__)
 
-_FILE: dict[str, Any] = {NDJSON: {"schema": {"type": "string", "description": "One JSON object a line."}}}
+_FILE: dict[str, Any] = {MEDIA_TYPE: {"schema": {"type": "string", "description": "One JSON object a line."}}}
 
 
 def transfer_routes(ledger: Ledger, read: Reader, bodies: Bodies, limits: Limits, clock: Clock) -> APIRouter:
@@ -50,7 +51,7 @@ def transfer_routes(ledger: Ledger, read: Reader, bodies: Bodies, limits: Limits
 
         return StreamingResponse(
             pages(),
-            media_type=NDJSON,
+            media_type=MEDIA_TYPE,
             headers={"Content-Disposition": f'attachment; filename="{campaign_id}.ndjson"'},
         )
 

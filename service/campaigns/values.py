@@ -4,6 +4,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
+from service.naming import ID_PATTERN
+
 DIMENSION_MAX = 512
 ARMS_MAX = 1_000
 DISJOINT_FLOATS_MAX = 4_000_000
@@ -26,7 +28,6 @@ class Schema(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-ID_PATTERN = r"^[A-Za-z0-9._~-]{1,128}$"
 Identifier = Annotated[
     str,
     StringConstraints(pattern=ID_PATTERN),

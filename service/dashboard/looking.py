@@ -8,13 +8,13 @@ from typing import NamedTuple
 from sqlalchemy import Connection
 
 from service.api.reader import Reader
-from service.campaigns.values import ID_PATTERN
 from service.dashboard.overview import Overview, read_overview, usual_request
 from service.dashboard.remembering import Remembered
 from service.dashboard.view import CampaignView, make_view
 from service.ledger.commands import Describe, ModelReport, Preview, Prospect, Select
 from service.ledger.errors import CommandError, NotFoundError, UnavailableError
 from service.ledger.ledger import Ledger
+from service.naming import ID_PATTERN
 from service.store import campaigns, decisions, overview
 from service.store.overview import RecentRow
 

@@ -8,7 +8,6 @@ from sqlalchemy.exc import ArgumentError
 from sqlalchemy.pool import QueuePool
 
 from service.store import driver
-from service.store.patience import PatientConnection
 
 BUSY_TIMEOUT_MS = 5_000
 LOCK_TIMEOUT_MS = 500
@@ -111,6 +110,8 @@ def _create_postgres(url: URL, *, pool_size: int, **options: object) -> Engine:
 
     @event.listens_for(engine, "do_connect")
     def connect(_dialect: object, _record: object, arguments: tuple[str, ...], options: dict[str, Any]) -> Any:
+        from service.store.patience import PatientConnection  # it loads psycopg, which SQLite does without
+
         return PatientConnection.connect(*arguments, **options)
 
     return engine

@@ -1,17 +1,15 @@
 """The schema's revision: what the database has, what this version needs, and how to get there."""
 
 import math
-from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from alembic import command
-from alembic.config import Config
-from alembic.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from alembic.util.exc import CommandError
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import Connection, Engine, inspect, text
 
 import migrations
+
+if TYPE_CHECKING:
+    from alembic.config import Config  # with the rest of Alembic a fifth of a start, and needed only to migrate
 
 ADVISORY_LOCK = 0x5072_7564_656E_74
 """One migration at a time on Postgres; on SQLite the write transaction is the lock."""
@@ -25,7 +23,9 @@ def _script_location() -> str:
     return str(Path(migrations.__file__).parent)
 
 
-def _configuration(connection: Connection | None = None) -> Config:
+def _configuration(connection: Connection | None = None) -> "Config":
+    from alembic.config import Config
+
     configuration = Config()
     configuration.set_main_option("script_location", _script_location().replace("%", "%%"))
     configuration.attributes["connection"] = connection
@@ -34,23 +34,19 @@ def _configuration(connection: Connection | None = None) -> Config:
 
 def latest_revision() -> str:
     """The revision that this version needs."""
-    head = ScriptDirectory.from_config(_configuration()).get_current_head()
-    if head is None:
-        raise RuntimeError("the package ships no migrations")
-    return head
+    return migrations.REVISIONS[-1]
 
 
 def current_revision(connection: Connection) -> str | None:
     """The database's revision; None if it has no schema. Raises UnknownRevisionError."""
-    revision = MigrationContext.configure(connection).get_current_revision()
-    if revision is not None:
-        with suppress(CommandError):
-            if ScriptDirectory.from_config(_configuration()).get_revision(revision) is not None:
-                return revision
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    revision: str | None = connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one_or_none()
+    if revision is not None and revision not in migrations.REVISIONS:
         raise UnknownRevisionError(
             f"the database has schema revision {revision}, which this version does not know: use a newer Prudent"
         )
-    return None
+    return revision
 
 
 def check_revision(connection: Connection) -> None:
@@ -69,5 +65,7 @@ def migrate(engine: Engine) -> tuple[str | None, str]:
             connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": ADVISORY_LOCK})
         before = current_revision(connection)
         if before != latest_revision():
+            from alembic import command
+
             command.upgrade(_configuration(connection), "head")
         return before, latest_revision()

@@ -21,6 +21,7 @@ from service.store.campaigns import ArmRow
 from service.store.decisions import DecisionRow
 from service.store.log import LogRow
 
+MEDIA_TYPE = "application/x-ndjson"
 FORMAT = "prudent-campaign"
 VERSION = 1
 DIGEST_BYTES = 32

@@ -6,8 +6,10 @@ import pytest
 from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import text
 
+import migrations
 from service.store import schema
 from service.store.engines import create_read_engine, create_write_engine, parse_database_url
 from service.store.schema import UnknownRevisionError, current_revision, latest_revision, migrate
@@ -24,6 +26,13 @@ def test_migrations_make_the_declared_tables(database_url: str) -> None:
         assert compare_metadata(context, metadata) == []
         assert connection.dialect.name != "sqlite" or connection.execute(text("PRAGMA foreign_key_check")).all() == []
     engine.dispose()
+
+
+def test_the_revisions_are_those_of_the_files() -> None:
+    """A migration that is not told of would leave servers on the old schema, or refuse the new one."""
+    files = ScriptDirectory.from_config(schema._configuration())
+    assert tuple(script.revision for script in files.walk_revisions())[::-1] == migrations.REVISIONS
+    assert files.get_heads() == [latest_revision()]
 
 
 def test_down_and_up_again(database_url: str) -> None:

@@ -82,6 +82,8 @@ def next_version(folder: Path) -> Path:
     shutil.copytree(ROOT / "migrations", directory / "migrations", ignore=shutil.ignore_patterns("__pycache__"))
     revision = directory / "migrations/versions/next.py"
     revision.write_text(NEXT.format(latest=latest_revision()), encoding="utf-8")
+    with (directory / "migrations/__init__.py").open("a", encoding="utf-8") as names:
+        names.write('REVISIONS += ("next",)\n')
     return directory
 
 
