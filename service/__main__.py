@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from service import campaign_commands, key_commands, transfer_commands
-from service.console import DatabaseUrl, console, fail, settings_or_fail
+from service.cli import campaigns, keys, transfer
+from service.cli.console import DatabaseUrl, console, fail, settings_or_fail
 from service.settings import API_KEY_VARIABLE, PREFIX, Settings
 
 if TYPE_CHECKING:
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 GRACE_SECONDS = 8
 app = typer.Typer(help="Prudent: chooses, learns, and minds the bad outcomes.", no_args_is_help=True)
-app.add_typer(key_commands.app, name="keys")
-app.add_typer(campaign_commands.app, name="campaigns")
-app.command("export")(transfer_commands.export_command)
-app.command("import")(transfer_commands.import_command)
+app.add_typer(keys.app, name="keys")
+app.add_typer(campaigns.app, name="campaigns")
+app.command("export")(transfer.export_command)
+app.command("import")(transfer.import_command)
 
 
 @app.command()
@@ -131,14 +131,14 @@ def verify_command(
     except UnsupportedDatabaseError as error:
         fail(str(error))
     table = Table("campaign", "observations", "snapshot", "live", "result")
-    faults = campaigns = 0
+    faults = checked = 0
     headers = {} if api_key is None else {"X-API-Key": api_key}
     client = httpx.Client(base_url=url or "", headers=headers, timeout=60)
     # one BLAS thread, as the service has: sums are then rounded the same
     with threadpool_limits(1), client:
         try:
             for verdict in verify(engine, None if url is None else lambda name: _live_model(client, name)):
-                campaigns += 1
+                checked += 1
                 faults += bool(verdict.faults)
                 result = "ok" if not verdict.faults else "; ".join(verdict.faults)
                 table.add_row(verdict.campaign_id, str(verdict.observations), verdict.snapshot, verdict.live, result)
@@ -148,9 +148,9 @@ def verify_command(
             fail(f"cannot verify: {error.__cause__ or error}")
         finally:
             engine.dispose()
-    if campaigns:
+    if checked:
         console.print(table)
-    console.print(f"{campaigns} campaigns, {faults} with faults")
+    console.print(f"{checked} campaigns, {faults} with faults")
     raise typer.Exit(1 if faults else 0)
 
 

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from service.console import ApiKey, DatabaseUrl, ServerUrl, console, fail, refuse_both
+from service.cli.console import ApiKey, DatabaseUrl, ServerUrl, console, fail, refuse_both
 
 PIECE_BYTES = 2**18
 CAMPAIGN = typer.Argument(metavar="CAMPAIGN", help="The campaign's id.")
@@ -32,7 +32,7 @@ def export_command(
     It is the campaign as it is when the export begins; what is answered later is not in it. It only reads, and
     servers may be running on the database, of either kind. With --url it needs a reader's key.
     """
-    from service.moving import export_from_database, export_from_server
+    from service.cli.moving import export_from_database, export_from_server
 
     refuse_both(database_url, url)
     with _writing(output) as file, _progress() as progress:
@@ -55,7 +55,7 @@ def import_command(
     written in short transactions, with pauses, and nobody sees the campaign before the last one. An import that was
     interrupted leaves nothing that can be seen, and can simply be started again; a server removes its rows.
     """
-    from service.moving import import_into_database, import_into_server
+    from service.cli.moving import import_into_database, import_into_server
 
     refuse_both(database_url, url)
     with _reading(file) as (source, size), _progress() as progress:

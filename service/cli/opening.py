@@ -7,7 +7,7 @@ from pathlib import Path
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from service.console import fail, settings_or_fail
+from service.cli.console import fail, settings_or_fail
 from service.serving import NotServableError, check_schema
 from service.store.engines import (
     UnsupportedDatabaseError,

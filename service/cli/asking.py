@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import httpx
 
-from service.console import fail
+from service.cli.console import fail
 
 SERVER_SECONDS_MAX = 60.0
 """For one answer of a server."""

@@ -6,7 +6,7 @@ import orjson
 import typer
 from rich.table import Column, Table
 
-from service.console import ApiKey, DatabaseUrl, ServerUrl, checked_id, console, fail
+from service.cli.console import ApiKey, DatabaseUrl, ServerUrl, checked_id, console, fail
 
 if TYPE_CHECKING:
     from service.ledger.commands import CampaignStatus
@@ -28,7 +28,7 @@ def list_command(
     as_json: AsJson = False, database_url: DatabaseUrl = None, url: ServerUrl = None, api_key: ApiKey = None
 ) -> None:
     """List all campaigns. With --url: a reader's key."""
-    from service.campaign_sources import opened_source
+    from service.cli.campaign_sources import opened_source
 
     with opened_source(database_url, url, api_key, read_only=True) as source:
         found = list(source.all())
@@ -60,7 +60,7 @@ def show(
     api_key: ApiKey = None,
 ) -> None:
     """Show a campaign and its arms; with --json all of its settings. With --url: a reader's key."""
-    from service.campaign_sources import opened_source
+    from service.cli.campaign_sources import opened_source
 
     with opened_source(database_url, url, api_key, read_only=True) as source:
         found = source.one(checked_id(campaign))
@@ -114,7 +114,7 @@ def delete(
     api_key: ApiKey = None,
 ) -> None:
     """Delete a campaign with its log and its decisions, for good. prudent export first. With --url: an admin's key."""
-    from service.campaign_sources import opened_source
+    from service.cli.campaign_sources import opened_source
 
     campaign_id = checked_id(campaign)
     with opened_source(database_url, url, api_key) as source:
@@ -131,7 +131,7 @@ def delete(
 def _set_status(
     campaign: str, status: "CampaignStatus", database_url: str | None, url: str | None, api_key: str | None
 ) -> None:
-    from service.campaign_sources import opened_source
+    from service.cli.campaign_sources import opened_source
 
     campaign_id = checked_id(campaign)
     with opened_source(database_url, url, api_key) as source:

@@ -9,13 +9,13 @@ from rich.progress import Progress
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from service.asking import opened_server, refuse_problem
-from service.console import checked_id, fail, settings_or_fail
+from service.cli.asking import opened_server, refuse_problem
+from service.cli.console import checked_id, fail, settings_or_fail
+from service.cli.opening import opened_database
 from service.ledger.administration import CampaignRecord, administer
 from service.ledger.errors import CommandError, UnavailableError
 from service.ledger.failures import Failure, classify
 from service.ledger.import_steps import GiveUpImport, Import
-from service.opening import opened_database
 from service.store.campaigns import read_clock
 from service.transfer.exporting import begin_export
 from service.transfer.lines import MEDIA_TYPE

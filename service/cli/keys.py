@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from service.console import DatabaseUrl, console, fail, settings_or_fail
+from service.cli.console import DatabaseUrl, console, fail, settings_or_fail
 from service.keys import Role, digest_of, new_key
 from service.naming import ID_PATTERN
 
@@ -114,7 +114,7 @@ def revoke(
 @contextmanager
 def _writing(database_url: str | None) -> Iterator["Connection"]:
     """A transaction on a database with this version's schema; ends the program, in one line, if there is none."""
-    from service.opening import opened_database
+    from service.cli.opening import opened_database
 
     with opened_database(database_url) as engine, engine.begin() as connection:
         yield connection

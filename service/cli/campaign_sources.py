@@ -10,12 +10,12 @@ from sqlalchemy import Engine
 
 from service.api.campaigns import LIST_MAX
 from service.api.replies import render_campaign
-from service.asking import opened_server, refuse_problem
-from service.console import fail, refuse_both
+from service.cli.asking import opened_server, refuse_problem
+from service.cli.console import fail, refuse_both
+from service.cli.opening import opened_database
 from service.ledger.administration import administer, find_record, list_records
 from service.ledger.commands import Administration, CampaignStatus, ChangeCampaign, DeleteCampaign
 from service.ledger.errors import CommandError
-from service.opening import opened_database
 
 PAGE_ROWS = 100
 Json = dict[str, Any]
