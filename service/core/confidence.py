@@ -225,8 +225,8 @@ class Confidence:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the matrices held, without those that the estimator holds."""
-        return self._widths.nbytes + (self._scoring.nbytes if len(self._widths) > 1 else 0)
+        """Bytes of the matrices held; one that the estimator holds as well counts here too."""
+        return self._scoring.nbytes + self._widths.nbytes
 
 
 def _root(square: float) -> float:
