@@ -17,7 +17,9 @@ class RecursiveLeastSquares:
     An observation (x, y) enters by
 
         f = F x,  s = sqrt(1 + f.f),  g = F^T f,  e = y - <theta, x>,
-        theta += e / s^2 g,  F -= 1 / (s^2 + s) f g^T,  log det A += log s^2.
+        theta += e / s^2 g,  F -= 1 / (s^2 + s) f g^T,  log det A += log s^2,  J += e^2 / s^2,
+
+    where J is the objective's minimum, sum (y - <theta, x>)^2 + alpha ||theta||^2.
 
     F^T F cannot become indefinite, and F's condition number is the root of A's. But rounding adds up, so each step
     also adds its share to a bound of theta's error: rounding times A's condition number, at most tr A tr A^-1, times
@@ -31,11 +33,13 @@ class RecursiveLeastSquares:
     """
 
     __slots__ = (
+        "_alpha",
         "_error",
         "_flat",
         "_gain",
         "_inverse_trace",
         "_matrix",
+        "_objective",
         "_size",
         "_trace",
         "extended",
@@ -44,12 +48,22 @@ class RecursiveLeastSquares:
         "scoring",
     )
 
-    def __init__(self, matrix: Array, log_determinant: float, *, rows: int, trace: float, rounding: float) -> None:
+    def __init__(
+        self,
+        matrix: Array,
+        log_determinant: float,
+        *,
+        rows: int,
+        alpha: float,
+        trace: float,
+        squares: float,
+        rounding: float,
+    ) -> None:
         """Begin with a solution.
 
         matrix: (d + 1, d + 1), Fortran-ordered and taken over: F, (theta, -1) under it, and zeros above the -1;
-        rows: of those that wait, how many have entered already; trace: tr A; rounding: a bound of ||A theta - b||, inf
-        for no steps.
+        rows: of those that wait, how many have entered already; trace: tr A; squares: sum (y - <theta, x>)^2; rounding:
+        a bound of ||A theta - b||, inf for no steps.
         """
         self._matrix, self._flat, self._gain = matrix, matrix.ravel("K"), np.zeros(len(matrix))
         self.scoring, self.extended = matrix[:, :-1], matrix[-1]
@@ -60,6 +74,8 @@ class RecursiveLeastSquares:
         self._inverse_trace: float = ddot(factor, factor)
         self._error: float = rounding * self._inverse_trace
         self._size: float = dnrm2(self.extended[:-1])
+        self._alpha = alpha
+        self._objective = squares + alpha * self._size * self._size
 
     def step(self, z: Array) -> bool:
         """Let the observation z = (x, y), (d + 1,), enter; False where its rounding might show: all is void then."""
@@ -76,6 +92,7 @@ class RecursiveLeastSquares:
         image[last] = miss * (1.0 + 1.0 / root)
         dger(-1.0 / (square + root), image, gain, 1, 1, matrix, 1, 1, 1)
         self.log_determinant += log(square)
+        self._objective += miss * miss / square
         self.rows += 1
         self._trace += ddot(z, z, last)
         flat = self._flat
@@ -83,6 +100,16 @@ class RecursiveLeastSquares:
         self._error += UNIT * self._trace * self._inverse_trace * (self._size + size)
         self._size = size
         return self._error <= _ERROR_MAX * size
+
+    @property
+    def squares(self) -> float | None:
+        """Sum (y - <theta, x>)^2; None where nothing is left of it.
+
+        The difference loses no more than the rewards' rounding does: as alpha ||theta|| <= ||X|| root(sum), the penalty
+        is at most ||X|| ||theta|| times that root.
+        """
+        squares = self._objective - self._alpha * self._size * self._size
+        return squares if squares > 0.0 else None
 
     @property
     def nbytes(self) -> int:

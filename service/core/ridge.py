@@ -31,7 +31,7 @@ class Ridge:
     The sum of squared residuals at the current theta cannot be had from sum y^2 - ...: for rewards near 1e6
     with spread 1 the difference is noise. So the triangle R of a QR decomposition of the rows (x, y) is kept,
     and the sum is ||R (theta, -1)||^2: never negative, accurate to the precision of the rewards themselves, and
-    exactly scaled by c^2 where rewards are scaled by a power of two c. The rows that wait are summed directly.
+    exactly scaled by c^2 where rewards are scaled by a power of two c. Steps lead on from there.
 
     Two kinds of sums need more than the Gram matrix, and only they pay for it. Where its Cholesky factor has lost its
     digits, theta is solved from R: its equation then holds to rounding, whatever the conditioning. Where rewards
@@ -160,7 +160,10 @@ class Ridge:
             self._rows.touch(block)
             solution = self._solution(block)
             self.theta[block] = solution.scoring[-1]
-            self._d1_squares[block] = self._residual_squares(block, solution.extended, solution.rows)
+            squares = solution.squares
+            if squares is None:
+                squares = self._residual_squares(block, solution.extended, solution.rows)
+            self._d1_squares[block] = squares
         self._refreshed |= self._stale
         self._stale.clear()
         return changed
@@ -189,21 +192,24 @@ class Ridge:
         known = self._factorise(sums, trace)
         matrix, log_determinant = self._solve_singular(block, waiting) if known is None else known
         theta, extended = matrix[-1, :-1], matrix[-1]
+        squares = self._residual_squares(block, extended, waiting)
         rounding = sum_rounding(
             theta,
             trace=trace,
-            slope_squares=self._residual_squares(block, extended, waiting),
+            slope_squares=squares,
             feature_squares=trace,
             count=self.count(block) // _BUFFER * _BUFFER + waiting,
         )
         has_steps = known is not None and not waiting
         if is_doubtful(lambda: self._gram_of(block, waiting), alpha, theta, trace=trace, rounding=rounding):
             theta[:] = refine(self._wide_sums(block, waiting), alpha, theta)
-            has_steps = False
+            squares, has_steps = self._residual_squares(block, extended, waiting), False
         return RecursiveLeastSquares(
             matrix,
             log_determinant,
             rows=waiting,
+            alpha=alpha,
+            squares=squares,
             trace=trace + alpha * dimension,
             rounding=rounding if has_steps else math.inf,
         )

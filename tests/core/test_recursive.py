@@ -79,3 +79,16 @@ def test_what_is_known_does_not_depend_on_when_it_was_asked_for(regime, rng):
         for estimator in (seldom, undone, loaded):
             estimator.refresh()
             assert known(estimator) == known(often), f"after {n} observations"
+
+
+@pytest.mark.parametrize("alpha", [1.0, 1e-3, 1e-6])
+def test_squares_keep_their_digits_where_the_penalty_is_nearly_all_of_the_objective(alpha):
+    """The noise scale, and with it every bonus, would be rounding: large rewards that hardly differ."""
+    reward = 2.0**20
+    estimator = Ridge(1, 1, alpha)
+    for n in range(1, ROWS):
+        estimator.observe(0, np.ones(1), reward)
+        estimator.refresh()
+        squares = n * (reward - estimator.theta[0, 0]) ** 2
+        rounding = 2.0**-53 * n * reward / np.sqrt(squares)
+        assert estimator.d1_squares == pytest.approx(squares, rel=8 * rounding)
