@@ -41,7 +41,7 @@ soak: $(VENV)/.dev ## The tests of load, learning and numbers at full length (ab
 		tests/core/test_adversarial.py tests/core/test_exact_incremental.py tests/simulator/own/test_run.py
 
 # The promises of docs/reliability.md at full length. A part of it: make trust TRUST='-k crash'
-trust: $(VENV)/.dev ## Every promise of docs/reliability.md at full length, and the table of figures (about an hour)
+trust: $(VENV)/.dev ## Every promise of docs/reliability.md at full length, and the table of figures (half an hour)
 	TRUST_ROUNDS=200 TRUST_STOPS=20 TRUST_RESTARTS=5 TRUST_DECISIONS=200 TRUST_REWARDS=5000 TRUST_FAIL_POINTS=2000 \
 		TRUST_EXAMPLES=6000 TRUST_STALL_SECONDS=60 TRUST_MOVED_DECISIONS=10000 TRUST_ARM_ROUNDS=1500 \
 		SOAK_UPDATES=100000 $(BIN)/python -m pytest --no-header -q --numprocesses 2 --dist worksteal $(TRUST) \
