@@ -267,6 +267,18 @@ MUTATIONS = (
         "tests/reporting/test_collection.py::test_picture_of_one_moment",
     ),
     Mutation(
+        "rounding of steps that adds up",
+        "service/core/recursive.py",
+        (("return self._error <= _ERROR_MAX * size", "return True"),),
+        "tests/core/test_wide.py::test_theta_is_right_after_every_observation_of_rewards_that_cancel_in_pairs",
+    ),
+    Mutation(
+        "steps from wherever somebody asked",
+        "service/core/ridge.py",
+        (("has_steps = known is not None and not waiting", "has_steps = known is not None"),),
+        "tests/core/test_recursive.py::test_what_is_known_does_not_depend_on_when_it_was_asked_for",
+    ),
+    Mutation(
         "certainty about features that nothing tells about",
         "service/core/intervals.py",
         (("DATA_SHARE_MIN = 0.9", "DATA_SHARE_MIN = -1.0"), ("(halves > 0.0)", "(halves >= 0.0)")),
