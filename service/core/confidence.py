@@ -135,10 +135,12 @@ class Confidence:
 
         The arms at creation share delta equally. Once arms have come later, the k-th arm has
         6 delta/(pi^2 k^2), which sums to delta for any number of arms; over the whole life of such a campaign
-        the two unions add up to at most 2 delta. Joint: all of delta, once.
+        the two unions add up to at most 2 delta. A single block, and blocks that are joint, have all of delta.
         """
-        if blocks == self._blocks_at_creation or self._is_joint:
-            return np.full(blocks, self.settings.delta / (1 if self._is_joint else max(blocks, 1)))
+        if self._is_joint or blocks == 1:
+            return np.full(blocks, self.settings.delta)
+        if blocks == self._blocks_at_creation:
+            return np.full(blocks, self.settings.delta / max(blocks, 1))
         k = np.arange(1, blocks + 1)
         return np.asarray(6 * self.settings.delta / (pi * k) ** 2)
 

@@ -95,6 +95,11 @@ def test_per_arm_radius_sums_to_delta_for_any_number_of_later_arms() -> None:
     assert radii[2] == pytest.approx(sqrt(2 * log(pi**2 * 9 / 0.6)))
 
 
+def test_the_only_arm_has_all_of_delta() -> None:
+    """A campaign created without arms would explore its first one as if others had come before it."""
+    assert disjoint("per-arm", 1, 0).radii == pytest.approx([sqrt(2 * log(10) + log(2))])
+
+
 def test_joint_radius_adds_all_blocks_and_the_norm_of_the_stacked_parameter() -> None:
     """The paper's stacked form: log determinants add up, S grows with the root of the number of arms."""
     confidence = disjoint("joint", 4, 4)
