@@ -100,11 +100,16 @@ def log_determinant_of(matrix: Array, ridge: float) -> float:
 def _cholesky(matrix: Array, ridge: float) -> tuple[Array, int]:
     """Return the lower factor of matrix + ridge I, with zeros above, and LAPACK's code, 0 for success."""
     shifted = matrix.copy("K")
-    size = len(matrix)
-    daxpy(_ones(size), shifted.ravel("K"), size, ridge, 0, 1, 0, size + 1)
+    add_to_diagonal(shifted, ridge, len(matrix))
     # the transpose of a C-ordered symmetric matrix is the same matrix in the order LAPACK wants
     lower, failed = dpotrf(shifted.T, 1, 1, 1)
     return lower, failed
+
+
+def add_to_diagonal(matrix: Array, value: float, count: int) -> None:
+    """Add a value to the first so many entries of the diagonal of a square matrix, contiguous in either order."""
+    # several times as fast as numpy's own strided sum, for matrices of this size
+    daxpy(_ones(count), matrix.ravel("K"), count, value, 0, 1, 0, len(matrix) + 1)
 
 
 @cache

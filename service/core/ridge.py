@@ -5,11 +5,11 @@ from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.blas import daxpy, ddot, dsyrk
+from scipy.linalg.blas import ddot, dsyrk
 from scipy.linalg.lapack import dgeqrf, dpotrf, dtpqrt, dtrtri, dtrtrs
 
 from service.core.blocks import BlockRows, StateArrays, check_observation, is_gram, take
-from service.core.factor import PIVOT_MIN, Factor, inverse_factor, log_sum, pivots_hold
+from service.core.factor import PIVOT_MIN, Factor, add_to_diagonal, inverse_factor, log_sum, pivots_hold
 from service.core.losses import Array
 from service.core.recursive import RecursiveLeastSquares
 from service.core.wide import Wide, is_doubtful, refine, sum_rounding, wide_gram
@@ -63,7 +63,6 @@ class Ridge:
                 "d1_squares": (),
             },
         )
-        self._ones = np.ones(dimension)
         self._solutions: dict[int, RecursiveLeastSquares] = {}
         self._stale: set[int] = set()
         self._refreshed: set[int] = set()
@@ -222,7 +221,7 @@ class Ridge:
         cannot be had, or has lost its digits.
         """
         alpha, dimension = self.regularization, self.dimension
-        daxpy(self._ones, sums.ravel("K"), dimension, alpha, 0, 1, 0, dimension + 2)
+        add_to_diagonal(sums, alpha, dimension)
         diagonal = None if alpha > _PIVOTS_SURE * trace else sums.diagonal()[:-1].copy()
         cholesky, failed = dpotrf(sums, 1, 0, 1)  # in place
         if 0 < failed <= dimension:
