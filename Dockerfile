@@ -9,12 +9,12 @@ COPY requirements.lock requirements-build.lock ./
 # Before the sources, so that a change of the code does not fetch the requirements again.
 RUN tools/bin/python -m pip --python /opt/prudent/bin/python install --require-hashes --requirement requirements.lock \
     && tools/bin/python -m pip install --require-hashes --requirement requirements-build.lock
-COPY pyproject.toml README.md ./
+COPY pyproject.toml README.md LICENSE ./
 COPY migrations migrations
-COPY prudent_client prudent_client
+COPY client client
 COPY service service
 COPY simulator simulator
-RUN tools/bin/python -m pip wheel --no-deps --no-build-isolation --wheel-dir dist . \
+RUN tools/bin/python -m pip wheel --no-deps --no-build-isolation --wheel-dir dist ./client . \
     && tools/bin/python -m pip --python /opt/prudent/bin/python install --no-deps --no-index dist/*.whl
 
 FROM python:3.12-slim-bookworm

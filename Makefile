@@ -15,7 +15,7 @@ BIN = $(VENV)/bin
 PIP_INSTALL = $(BIN)/python -m pip install --quiet
 LOCKED = $(PIP_INSTALL) --require-hashes
 COMPILE = $(BIN)/python -m uv pip compile --quiet --universal --python-version 3.11 --fork-strategy fewest \
-	--generate-hashes --no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' $(UPGRADE)
+	--generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-package prudent-client --custom-compile-command 'make lock' $(UPGRADE)
 
 .DEFAULT_GOAL := help
 .PHONY: help run test pictures soak trust mutations check format docs bench coverage paper lock clean
@@ -37,8 +37,8 @@ test: $(VENV)/.dev ## Install everything, check the code, and run all tests
 
 soak: $(VENV)/.dev ## The tests of load, learning and numbers at full length (about half an hour)
 	SOAK_SECONDS=10 SOAK_ROUNDS=1500 SOAK_SEEDS=20 SOAK_UPDATES=100000 SOAK_PROBLEMS=1000 SOAK_TINY=6000 \
-		$(BIN)/python -m pytest -s tests/test_concurrency.py tests/test_first_campaign.py \
-		tests/core/test_adversarial.py tests/core/test_exact_incremental.py tests/simulator/own/test_run.py
+		$(BIN)/python -m pytest -s tests/end_to_end/test_concurrency.py tests/end_to_end/test_first_campaign.py \
+		tests/core/test_adversarial.py tests/core/test_exact_incremental.py tests/simulator/custom_environments/test_run.py
 
 # The promises of docs/reliability.md at full length. A part of it: make trust TRUST='-k crash'
 trust: $(VENV)/.dev ## Every promise of docs/reliability.md at full length, and the table of figures (half an hour)
@@ -46,7 +46,7 @@ trust: $(VENV)/.dev ## Every promise of docs/reliability.md at full length, and 
 		TRUST_EXAMPLES=6000 TRUST_STALL_SECONDS=60 TRUST_MOVED_DECISIONS=10000 TRUST_ARM_ROUNDS=1500 \
 		SOAK_UPDATES=100000 $(BIN)/python -m pytest --no-header -q --numprocesses 2 --dist worksteal $(TRUST) \
 		tests/trust tests/transfer tests/api/test_fuzz.py tests/api/test_keys.py tests/api/test_arms_come_and_go.py \
-		tests/test_hostile_clients.py tests/test_reproducibility.py tests/core/test_adversarial.py \
+		tests/end_to_end/test_hostile_clients.py tests/end_to_end/test_reproducibility.py tests/core/test_adversarial.py \
 		tests/core/test_solver.py tests/core/test_risks.py tests/core/test_losses.py
 
 pictures: $(VENV)/.dev ## Play the dashboard's user story in Chromium; writes docs/pictures/dashboard-*.png
@@ -85,11 +85,13 @@ paper: $(VENV)/.dev ## The paper's grid and our comparisons, 500 runs each; writ
 	$(BIN)/python -m benchmarks.runtime paper-results/runtime.json
 	$(BIN)/prudent-simulator report paper-results --runtime paper-results/runtime.json --markdown docs/results.md
 
-# Three lists that agree: all versions are chosen together, for dev, and the smaller lists repeat them.
+# Lists that agree: all versions are chosen together, for dev, and the smaller lists repeat them. The image ships
+# requirements.lock; `make run` installs requirements-all.lock, with what the simulator needs.
 lock: $(VENV)/.created ## Write the lock files from pyproject.toml (UPGRADE=--upgrade for the newest versions)
 	$(PIP_INSTALL) uv
-	$(COMPILE) pyproject.toml --group dev --output-file requirements-dev.lock
-	$(COMPILE) pyproject.toml --constraints requirements-dev.lock --output-file requirements.lock
+	$(COMPILE) pyproject.toml --all-extras --group dev --output-file requirements-dev.lock
+	$(COMPILE) pyproject.toml --all-extras --constraints requirements-dev.lock --output-file requirements-all.lock
+	$(COMPILE) pyproject.toml --extra postgres --constraints requirements-dev.lock --output-file requirements.lock
 	$(COMPILE) --group build --constraints requirements-dev.lock --output-file requirements-build.lock
 
 # Without a network it stays empty, and the benchmark says so.
@@ -128,14 +130,14 @@ $(VENV)/.created:
 	fi; \
 	touch $@
 
-$(VENV)/.runtime: $(VENV)/.created requirements.lock requirements-build.lock pyproject.toml
+$(VENV)/.runtime: $(VENV)/.created requirements-all.lock requirements-build.lock pyproject.toml client/pyproject.toml
 	@echo 'Installing what the service needs (a minute or two, once)'
-	@$(LOCKED) -r requirements.lock -r requirements-build.lock
-	@$(PIP_INSTALL) --no-deps --no-build-isolation --editable .
+	@$(LOCKED) -r requirements-all.lock -r requirements-build.lock
+	@$(PIP_INSTALL) --no-deps --no-build-isolation --editable client --editable .
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.created requirements-dev.lock pyproject.toml
+$(VENV)/.dev: $(VENV)/.created requirements-dev.lock pyproject.toml client/pyproject.toml
 	@echo 'Installing what development needs (a minute or two, once)'
 	@$(LOCKED) -r requirements-dev.lock
-	@$(PIP_INSTALL) --no-deps --no-build-isolation --editable .
+	@$(PIP_INSTALL) --no-deps --no-build-isolation --editable client --editable .
 	@touch $@

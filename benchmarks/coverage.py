@@ -37,7 +37,7 @@ from benchmarks.coverage_settings import (
 from benchmarks.coverage_tables import equal_coverage_table, grid_tables, other_table, paper_dial_table
 from benchmarks.replications import Dials, EntropicLearner, ExpectileLearner, Learner, play
 from benchmarks.small_matrices import Floats
-from simulator.environments import CoinArms, ContextualArms, GaussianArms, Sampler, environment_of
+from prudent_simulator.environments import CoinArms, ContextualArms, GaussianArms, Sampler, environment_of
 
 PAGE = Path(__file__).parents[1] / "docs" / "coverage.md"
 MARK = "<!-- Written by `make coverage` from here on. -->"

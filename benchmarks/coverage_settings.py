@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, replace
 
-from simulator.environments import CoinArms, ContextualArms, GaussianArms, environment_of
+from prudent_simulator.environments import CoinArms, ContextualArms, GaussianArms, environment_of
 
 BONUSES = ("local", "local-tight", "global", "global-tight")
 WARMUP, RIDGE, TARGET = 5, 0.1, 0.95

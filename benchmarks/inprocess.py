@@ -20,8 +20,8 @@ from rich.table import Table
 from threadpoolctl import threadpool_limits
 
 from benchmarks.rivals import ARMS, DIMENSION, RIVALS, SKIPPED, draw
-from service.campaigns import CampaignConfiguration, build_policy, resolve
-from service.core.policy import choose
+from prudent.campaigns import CampaignConfiguration, build_policy, resolve
+from prudent.core.policy import choose
 from tests.servers import ROOT, clean_environment
 
 RIVAL_SECONDS_MAX = 300

@@ -30,9 +30,9 @@ from rich.table import Table
 from scipy.optimize import minimize
 from threadpoolctl import threadpool_limits
 
-from service.core.estimators import ExactMinimizer, OnePass, OnlineGradient
-from service.core.losses import Array, ExpectileLoss
-from service.core.solver import minimise
+from prudent.core.estimators import ExactMinimizer, OnePass, OnlineGradient
+from prudent.core.losses import Array, ExpectileLoss
+from prudent.core.numerics.newton import minimise
 
 ALPHA = 0.1
 KINDS = ("gaussian", "heavy", "drift")

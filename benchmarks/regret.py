@@ -1,7 +1,7 @@
 """Regret in the paper's experiments, in one process, without HTTP: `python -m benchmarks.regret --experiment 1`.
 
 Every estimator, bonus and step schedule meets the same features and the same potential rewards, replication by
-replication. The settings are the paper's (simulator.settings), with the ball; the case "data-driven" is what a
+replication. The settings are the paper's (prudent_simulator.settings), with the ball; the case "data-driven" is what a
 newcomer gets who sets no dial, with the paper's ridge. A campaign is made of the very request that the simulator
 would post, so this measures the service's policies.
 
@@ -28,10 +28,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from threadpoolctl import threadpool_limits
 
-from service.campaigns import CampaignConfiguration, build_policy, resolve
-from service.core.policy import Policy, Scores, choose
-from simulator.environments import Environment, FloatArray, Rounds, Sampler, environment_of
-from simulator.settings import (
+from prudent.campaigns import CampaignConfiguration, build_policy, resolve
+from prudent.core.policy import Policy, Scores, choose
+from prudent_simulator.environments import Environment, FloatArray, Rounds, Sampler, environment_of
+from prudent_simulator.settings import (
     AlgorithmName,
     Bonus,
     CampaignPlan,

@@ -1,6 +1,6 @@
 """Many runs of one bandit side by side, for `benchmarks.coverage`.
 
-Written apart from `service.core`, so that it can judge it; tests/core/test_replications.py compares the two. Every
+Written apart from `prudent.core`, so that it can judge it; tests/core/test_replications.py compares the two. Every
 array ends with an axis of N runs, and one numpy call does a step of all of them.
 
 The learner is the exact minimiser of docs/mathematics.md, with the ball or without. For the expectile a fit is a

@@ -1,7 +1,7 @@
 """Time of the algorithms alone for one run, without HTTP and database: `python -m benchmarks.runtime`.
 
-Every row of the paper's grid (simulator.paper.rows) plays its rounds in this process, with the very policy that the
-service would build from the row's request. Only choosing and learning are timed, not the drawing of features and
+Every row of the paper's grid (prudent_simulator.paper.rows) plays its rounds in this process, with the very policy that
+the service would build from the row's request. Only choosing and learning are timed, not the drawing of features and
 rewards. The file that it writes goes into `prudent-simulator report --runtime FILE`. Nothing is asserted.
 """
 
@@ -19,11 +19,11 @@ from rich.progress import track
 from rich.table import Table
 from threadpoolctl import threadpool_limits
 
-from service.campaigns import CampaignConfiguration, build_policy, resolve
-from service.core.policy import choose
-from simulator.environments import FloatArray, Sampler
-from simulator.paper.rows import Group, Row, select_rows
-from simulator.settings import CampaignPlan, campaign_seed, select_candidates
+from prudent.campaigns import CampaignConfiguration, build_policy, resolve
+from prudent.core.policy import choose
+from prudent_simulator.environments import FloatArray, Sampler
+from prudent_simulator.paper.rows import Group, Row, select_rows
+from prudent_simulator.settings import CampaignPlan, campaign_seed, select_candidates
 
 
 def features_of(row: Row, features: FloatArray) -> FloatArray:

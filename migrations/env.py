@@ -1,8 +1,8 @@
-"""Runs migrations on the connection that service.store.schema hands over, inside its transaction."""
+"""Runs migrations on the connection that prudent.store.schema hands over, inside its transaction."""
 
 from alembic import context
 
-from service.store.tables import metadata
+from prudent.store.tables import metadata
 
 connection = context.config.attributes["connection"]
 context.configure(

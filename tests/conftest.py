@@ -9,8 +9,8 @@ import pytest
 from hypothesis import settings
 from sqlalchemy import inspect
 
-from service.store.engines import create_write_engine, parse_database_url
-from service.store.schema import migrate
+from prudent.store.engines import create_write_engine, parse_database_url
+from prudent.store.schema import migrate
 from tests.promises import FIGURE, PROMISES, Promise, table
 from tests.scripted import Script, scripted_server
 from tests.servers import Postgres, Server

@@ -20,7 +20,7 @@ from rich.table import Table
 from tests.servers import ROOT, clean_environment
 
 TEST_SECONDS_MAX = 300
-FOLDERS = ("service", "simulator", "prudent_client", "migrations", "tests", "docs")
+FOLDERS = ("service", "simulator", "client", "migrations", "tests", "docs")
 FILES = ("pyproject.toml", "README.md", "CHANGELOG.md")
 GREEN, RED = 0, 1
 
@@ -36,7 +36,7 @@ class Mutation:
 
 
 UNIQUE = '"uq_observations_decision_id",\n        "observations",\n        ["decision_id"],\n        unique='
-LEDGER = "service/ledger/ledger.py"
+LEDGER = "service/prudent/ledger/ledger.py"
 TRUST = "tests/trust"
 DASHBOARD = "tests/dashboard"
 LATE_COMMIT = """        self._settle(entries, outcomes)
@@ -53,7 +53,7 @@ LATE_COMMIT = """        self._settle(entries, outcomes)
 MUTATIONS = (
     Mutation(
         "no lock on a campaign's head",
-        "service/store/campaigns.py",
+        "service/prudent/store/campaigns.py",
         (
             (
                 "_LOCK = Lookup(_HEADS.with_for_update(key_share=True), heads.c.key)",
@@ -64,7 +64,7 @@ MUTATIONS = (
     ),
     Mutation(
         "SQLite's lock taken late",
-        "service/store/engines.py",
+        "service/prudent/store/engines.py",
         (('"BEGIN IMMEDIATE"', '"BEGIN"'),),
         "tests/store/test_schema.py::test_sqlite_is_durable_and_locks_before_it_reads",
     ),
@@ -76,19 +76,19 @@ MUTATIONS = (
     ),
     Mutation(
         "an import is published without counting its rows",
-        "service/ledger/importing.py",
+        "service/prudent/ledger/importing.py",
         (("!= (step.head, step.head, step.decisions):", "== (-1, -1, -1):"),),
         "tests/ledger/test_importing.py::test_a_client_that_takes_a_staged_id_wins_and_the_import_says_so",
     ),
     Mutation(
         "deadlines of a campaign that is being imported are swept",
-        "service/store/decisions.py",
+        "service/prudent/store/decisions.py",
         (("        campaigns.c.campaign_id.is_not(None),\n", ""),),
         "tests/ledger/test_importing.py::test_a_deadline_that_passes_during_an_import_is_kept",
     ),
     Mutation(
         "an export takes decisions of later states",
-        "service/transfer/exporting.py",
+        "service/prudent/transfer/exporting.py",
         (("if row.seen <= self._row.head", "if row.seen >= 0"),),
         "tests/transfer/test_exporting.py::test_what_comes_after_the_start_is_left_out",
     ),
@@ -113,7 +113,7 @@ MUTATIONS = (
     ),
     Mutation(
         "inserts not sorted",
-        "service/store/decisions.py",
+        "service/prudent/store/decisions.py",
         (("_INSERTION.execute(connection, sorted(rows))", "_INSERTION.execute(connection, list(rows))"),),
         f"{TRUST}/test_exactly_once.py::test_two_workers_that_insert_the_same_ids_do_not_deadlock",
     ),
@@ -125,49 +125,49 @@ MUTATIONS = (
     ),
     Mutation(
         "certificate skipped",
-        "service/core/exact.py",
+        "service/prudent/core/estimators/exact.py",
         (("        if solution.certified:\n", "        if True:\n"),),
         "tests/core/test_estimators.py::test_exact_keeps_its_estimate_when_a_solve_has_no_certificate",
     ),
     Mutation(
         "SQLite commits without a sync",
-        "service/store/engines.py",
+        "service/prudent/store/engines.py",
         (('"synchronous = FULL"', '"synchronous = OFF"'),),
         "tests/store/test_schema.py::test_sqlite_is_durable_and_locks_before_it_reads",
     ),
     Mutation(
         "fsync=off accepted",
-        "service/serving.py",
+        "service/prudent/preflight.py",
         (('for setting in ("fsync", "synchronous_commit"):', 'for setting in ("synchronous_commit",):'),),
         f"{TRUST}/test_starting.py::test_a_database_that_does_not_sync_is_refused",
     ),
     Mutation(
         "a damaged file served",
-        "service/serving.py",
+        "service/prudent/preflight.py",
         (("            _check_pages(connection)\n", "            pass\n"),),
         f"{TRUST}/test_starting.py::test_a_damaged_file_is_refused[a page of the log]",
     ),
     Mutation(
         "two servers on one SQLite file",
-        "service/serving.py",
+        "service/prudent/preflight.py",
         (("        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)\n", "        fcntl.flock(lock, fcntl.LOCK_SH)\n"),),
-        "tests/test_command_line.py::test_a_second_server_on_one_sqlite_file_is_refused",
+        "tests/end_to_end/test_command_line.py::test_a_second_server_on_one_sqlite_file_is_refused",
     ),
     Mutation(
         "migrations without a lock",
-        "service/store/schema.py",
+        "service/prudent/store/schema.py",
         (('"SELECT pg_advisory_xact_lock(:lock)"', '"SELECT :lock"'),),
         f"{TRUST}/test_upgrades.py::test_starters_at_once_migrate_once[postgres-empty]",
     ),
     Mutation(
         "the sweep decides, not the deadline",
-        "service/ledger/rewarding.py",
+        "service/prudent/ledger/rewarding.py",
         (("    if expire(state, decision, now, writes):\n", "    if False:\n"),),
         f"{TRUST}/test_deadlines.py::test_the_deadline_decides_and_not_the_sweep",
     ),
     Mutation(
         "the default learned again by each sweep",
-        "service/ledger/batch.py",
+        "service/prudent/ledger/batch.py",
         (
             (
                 "if decision is not None and self._recorded_reward(command.decision_id) is None:",
@@ -178,13 +178,13 @@ MUTATIONS = (
     ),
     Mutation(
         "deadlines on the wall clock",
-        "service/ledger/identifiers.py",
+        "service/prudent/clock.py",
         (("return lambda: (ahead + elapsed()) // 1_000", "return lambda: wall() // 1_000"),),
         f"{TRUST}/test_deadlines.py::test_setting_the_wall_clock_moves_no_deadline",
     ),
     Mutation(
         "ready though nothing can be written",
-        "service/api/operations.py",
+        "service/prudent/api/operations.py",
         (("detail, remark = ledger.fault, None", "detail, remark = None, None"),),
         f"{TRUST}/test_faults.py::test_a_locked_sqlite_file",
     ),
@@ -196,7 +196,7 @@ MUTATIONS = (
     ),
     Mutation(
         "503 without Retry-After",
-        "service/api/problems.py",
+        "service/prudent/api/problems.py",
         (('{"Retry-After": str(error.retry_after_seconds)} if isinstance(error, UnavailableError) else None', "None"),),
         f"{TRUST}/test_faults.py::test_a_postgres_that_is_gone",
     ),
@@ -208,144 +208,144 @@ MUTATIONS = (
     ),
     Mutation(
         "a remembered decision believed after its campaign's end",
-        "service/ledger/batch.py",
+        "service/prudent/ledger/batch.py",
         (("        if stale or ended:", "        if stale:"), ("self._recent.forget(ended)", "pass")),
         "tests/ledger/test_recent.py::test_a_decision_is_forgotten_with_its_campaign",
     ),
     Mutation(
         "a lost connection given back as a good one",
-        "service/store/driver.py",
+        "service/prudent/store/driver.py",
         (("    if lost:\n        connection.invalidate(error)\n", ""),),
         "tests/store/test_driver.py::test_a_lost_connection_is_replaced",
     ),
     Mutation(
         "what the driver raises passed on as it is",
-        "service/store/driver.py",
+        "service/prudent/store/driver.py",
         (("    if not isinstance(error, drivers):\n", "    if error:\n"),),
         "tests/store/test_driver.py::test_errors_are_those_that_sqlalchemy_raises",
     ),
     Mutation(
         "a connection kept after an error",
-        "service/store/held.py",
+        "service/prudent/store/held.py",
         (("            self.release()\n            raise", "            raise"),),
         "tests/store/test_driver.py::test_a_held_connection_stays_and_is_given_back_after_an_error",
     ),
     Mutation(
         "a corrupt snapshot believed",
-        "service/core/snapshot.py",
+        "service/prudent/core/snapshot.py",
         ((" or checksum(body) != data[:_CHECKSUM_BYTES]", ""),),
         f"{TRUST}/test_starting.py::test_a_corrupt_snapshot_is_folded_again_and_said",
     ),
     Mutation(
         "a reward does not wait for its select",
-        "service/ledger/batch.py",
+        "service/prudent/ledger/batch.py",
         (("known.key if known is not None else self._asked.get(command.decision_id)", "known.key if known else None"),),
         "tests/ledger/test_ledger.py::test_a_reward_waits_with_its_decision_until_the_campaign_is_loaded",
     ),
     Mutation(
         "a client that leaves is an error",
-        "service/api/problems.py",
+        "service/prudent/api/problems.py",
         (("    app.add_exception_handler(ClientDisconnect, on_disconnect)\n", ""),),
         f"{TRUST}/test_disconnects.py::test_a_client_that_leaves_in_mid_body_causes_no_traceback",
     ),
     Mutation(
         "pages of the audit trail that end at a time alone",
-        "service/reporting/trail.py",
+        "service/prudent/reporting/decision_log.py",
         (("Position(page[-1].created_at, page[-1].decision_id)", 'Position(page[-1].created_at, "")'),),
         "tests/api/test_trail.py::test_pages_of_one_moment",
     ),
     Mutation(
         "pruned decisions not counted as plays",
-        "service/reporting/collection.py",
+        "service/prudent/reporting/collection.py",
         (("        tally.plays += tally.answered - tally.met\n", "        pass\n"),),
         "tests/api/test_report.py::test_pruned_decisions",
     ),
     Mutation(
         "a report of two moments",
-        "service/store/reports.py",
+        "service/prudent/store/reports.py",
         (("and_(IS_OF_DECISION, observations.c.sequence <= _AT_HEAD)", "IS_OF_DECISION"),),
         "tests/reporting/test_collection.py::test_picture_of_one_moment",
     ),
     Mutation(
         "rounding of steps that adds up",
-        "service/core/recursive.py",
+        "service/prudent/core/estimators/recursive.py",
         (("return self._error <= _ERROR_MAX * size", "return True"),),
         "tests/core/test_wide.py::test_theta_is_right_after_every_observation_of_rewards_that_cancel_in_pairs",
     ),
     Mutation(
         "steps from wherever somebody asked",
-        "service/core/ridge.py",
+        "service/prudent/core/estimators/ridge.py",
         (("has_steps = known is not None and not waiting", "has_steps = known is not None"),),
         "tests/core/test_recursive.py::test_what_is_known_does_not_depend_on_when_it_was_asked_for",
     ),
     Mutation(
         "certainty about features that nothing tells about",
-        "service/core/intervals.py",
+        "service/prudent/core/intervals.py",
         (("DATA_SHARE_MIN = 0.9", "DATA_SHARE_MIN = -1.0"), ("(halves > 0.0)", "(halves >= 0.0)")),
         "tests/core/test_intervals.py::test_no_interval_for_features_that_nothing_tells_about",
     ),
     Mutation(
         "intervals of a risk as wide as the mean's",
-        "service/core/samples.py",
+        "service/prudent/core/samples.py",
         (("loss.d1(values, predictions), loss.d2(values, predictions)", "predictions - values, np.ones(count)"),),
         "tests/core/test_samples.py::test_coverage",
     ),
     Mutation(
         "counters of workers by process id",
-        "service/sharing.py",
+        "service/prudent/observability/multiprocess.py",
         (("process_identifier=lambda: self.number", "process_identifier=os.getpid"),),
-        "tests/test_metrics.py::test_two_workers_are_counted_as_one",
+        "tests/end_to_end/test_metrics.py::test_two_workers_are_counted_as_one",
     ),
     Mutation(
         "a request counted after its answer",
-        "service/api/operations.py",
+        "service/prudent/api/operations.py",
         (
             (
                 "                count()\n            await send(message)",
                 "                pass\n            await send(message)",
             ),
         ),
-        "tests/test_metrics.py::test_an_answer_is_counted_before_it_is_complete",
+        "tests/end_to_end/test_metrics.py::test_an_answer_is_counted_before_it_is_complete",
     ),
     Mutation(
         "parameters of statements in the log",
-        "service/store/engines.py",
+        "service/prudent/store/engines.py",
         (("        hide_parameters=True,  # errors", "        # errors"),),
-        "tests/test_logs.py::test_nothing_that_a_request_carried_is_logged",
+        "tests/end_to_end/test_logs.py::test_nothing_that_a_request_carried_is_logged",
     ),
     Mutation(
         "dashboard: a session opens the API",
-        "service/api/access.py",
+        "service/prudent/api/server/authentication.py",
         (('        if keys or not is_page(scope["path"]):\n', "        if keys:\n"),),
         f"{DASHBOARD}/test_pages.py::test_a_session_opens_the_pages_and_nothing_else",
     ),
     Mutation(
         "dashboard: forms of other sites taken",
-        "service/dashboard/forms.py",
+        "service/prudent/dashboard/forms.py",
         (("    check_origin(request)\n", ""),),
         f"{DASHBOARD}/test_pages.py::test_a_form_of_another_site_is_refused",
     ),
     Mutation(
         "dashboard: sessions of anyone",
-        "service/sessions.py",
+        "service/prudent/security/sessions.py",
         (("not hmac.compare_digest(mac, self._mac(ends, digest)) or ", ""),),
         f"{DASHBOARD}/test_pages.py::test_a_session_cannot_be_made_up_and_ends",
     ),
     Mutation(
         "dashboard: descriptions not escaped",
-        "service/dashboard/rendering.py",
+        "service/prudent/dashboard/rendering.py",
         (("autoescape=True", "autoescape=False"),),
         f"{DASHBOARD}/test_pages.py::test_the_policy_lets_pages_run_our_own_files_alone",
     ),
     Mutation(
         "dashboard: a long log read from its beginning alone",
-        "service/store/overview.py",
+        "service/prudent/store/overview.py",
         (("        starts = (head * block // REWARD_BLOCKS", "        starts = (rows * block"),),
         f"{DASHBOARD}/test_overview.py::test_a_long_campaign_is_read_from_all_over_its_log[sqlite]",
     ),
     Mutation(
         "dashboard: everything read again at every look",
-        "service/dashboard/remembering.py",
+        "service/prudent/dashboard/cache.py",
         (("kept.stamp == stamp or ", ""),),
         f"{DASHBOARD}/test_overview.py::test_what_has_not_changed_is_not_read_again",
     ),
@@ -374,7 +374,8 @@ def apply(mutation: Mutation, directory: Path) -> None:
 def outcome_of(tests: list[str], directory: Path, log: Path) -> int | None:
     """pytest's exit code for these tests in the copy; None if it took too long."""
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
-    environment = clean_environment({"PYTHONPATH": str(directory), "PYTHONDONTWRITEBYTECODE": "1"})
+    packages = os.pathsep.join(str(directory / name) for name in ("service", "simulator", "client", "."))
+    environment = clean_environment({"PYTHONPATH": packages, "PYTHONDONTWRITEBYTECODE": "1"})
     with log.open("ab") as output:
         try:
             done = subprocess.run(

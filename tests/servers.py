@@ -269,7 +269,7 @@ class Server:
         workers: int = 1,
         environment: Mapping[str, str] | None = None,
         arguments: Sequence[str] = (),
-        command: Sequence[str | Path] = (sys.executable, "-m", "service"),
+        command: Sequence[str | Path] = (sys.executable, "-m", "prudent"),
         directory: Path = ROOT,
     ) -> None:
         self.database_url = database_url
@@ -378,7 +378,7 @@ def _kill_group(process: subprocess.Popen[bytes]) -> None:
 def migrate(database_url: str, seconds_max: float = START_SECONDS_MAX) -> None:
     """Bring a database to the newest schema, by the command that operators use. Raises ServerError."""
     done = subprocess.run(
-        [sys.executable, "-m", "service", "migrate", "--database-url", database_url],
+        [sys.executable, "-m", "prudent", "migrate", "--database-url", database_url],
         cwd=ROOT,
         env=clean_environment(),
         stdin=subprocess.DEVNULL,

@@ -8,7 +8,7 @@ import tempfile
 import timeit
 from pathlib import Path
 
-from service.metrics import Metrics
+from prudent.observability.metrics import Metrics
 
 REQUESTS = 1_000
 REPEATS = 300

@@ -18,9 +18,9 @@ from pathlib import Path
 import httpx
 
 from docs.measurements.filling import fill
-from service.campaigns import CampaignConfiguration, resolve
-from service.store.engines import create_write_engine, parse_database_url
-from service.store.schema import migrate
+from prudent.campaigns import CampaignConfiguration, resolve
+from prudent.store.engines import create_write_engine, parse_database_url
+from prudent.store.schema import migrate
 from tests.servers import Server
 
 ROWS = 1_000_000

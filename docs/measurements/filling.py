@@ -5,10 +5,10 @@ from collections.abc import Iterable
 
 from sqlalchemy import Engine
 
-from service.campaigns import CampaignConfiguration
-from service.store import campaigns, decisions, log
-from service.store.decisions import DecisionRow
-from service.store.log import LogRow
+from prudent.campaigns import CampaignConfiguration
+from prudent.store import campaigns, decisions, log
+from prudent.store.decisions import DecisionRow
+from prudent.store.log import LogRow
 
 BATCH = 5_000
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from simulator.own.environment import OwnSampler
-from simulator.own.loading import load_environment
+from prudent_simulator.custom_environments.environment import OwnSampler
+from prudent_simulator.custom_environments.loading import load_environment
 
 ROWS = 3_000
 SEED = 7

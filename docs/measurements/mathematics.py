@@ -11,10 +11,10 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import roots_hermitenorm
 
-from service.core.laws import TwoPieceNormal, gaussian_expectile, risk_of_density
-from service.core.losses import EntropicLoss, ExpectileLoss, Loss
-from service.core.risks import entropic_risk
-from service.core.theory import (
+from prudent.core.distributions import TwoPieceNormal, gaussian_expectile, risk_of_density
+from prudent.core.losses import EntropicLoss, ExpectileLoss, Loss
+from prudent.core.risks import entropic_risk
+from prudent.core.theory import (
     Constants,
     bonus_multiplier,
     confidence_radius,

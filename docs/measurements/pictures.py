@@ -12,10 +12,10 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from service.core.confidence import Confidence, ConfidenceSettings
-from service.core.estimators import ExactMinimizer
-from service.core.laws import TwoPieceNormal
-from service.core.losses import ExpectileLoss
+from prudent.core.confidence import Confidence, ConfidenceSettings
+from prudent.core.distributions import TwoPieceNormal
+from prudent.core.estimators import ExactMinimizer
+from prudent.core.losses import ExpectileLoss
 
 PICTURES = Path(__file__).parents[1] / "pictures"
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#555555"

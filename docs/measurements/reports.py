@@ -17,11 +17,11 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from docs.measurements.filling import fill
-from service.campaigns import CampaignConfiguration, build_policy, resolve
-from service.core.policy import Policy
-from service.reporting.report import report
-from service.store.engines import create_read_engine, create_write_engine, parse_database_url
-from service.store.schema import migrate
+from prudent.campaigns import CampaignConfiguration, build_policy, resolve
+from prudent.core.policy import Policy
+from prudent.reporting.report import report
+from prudent.store.engines import create_read_engine, create_write_engine, parse_database_url
+from prudent.store.schema import migrate
 
 DIMENSION, ARMS, CANDIDATES = 20, 4, 10
 CONFIGURATION = resolve(

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from service.campaigns import CampaignConfiguration, build_policy, resolve
+from prudent.campaigns import CampaignConfiguration, build_policy, resolve
 
 RUNS, ROUNDS = 20, 1_500
 Law = Callable[[np.random.Generator], float]

@@ -11,10 +11,10 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from service.core.confidence import ConfidenceSettings
-from service.core.estimators import ExactMinimizer
-from service.core.losses import ExpectileLoss
-from service.core.policy import FeatureMap, Policy, Scores, choose
+from prudent.core.confidence import ConfidenceSettings
+from prudent.core.estimators import ExactMinimizer
+from prudent.core.losses import ExpectileLoss
+from prudent.core.policy import FeatureMap, Policy, Scores, choose
 
 MEANS = np.array([0.4, 0.5, 0.6])
 SPREAD = 0.1

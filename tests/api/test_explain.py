@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 from sqlalchemy import text
 
-from service.store.engines import create_write_engine, parse_database_url
+from prudent.store.engines import create_write_engine, parse_database_url
 from tests.api.contract import Json, create, disjoint, model, multi_armed, new_id, ok, select, shared
 from tests.servers import Server
 

@@ -15,11 +15,11 @@ from click.testing import Result
 from sqlalchemy import text
 from typer.testing import CliRunner
 
-from service.__main__ import app
-from service.keys import role_needed
-from service.serving import is_loopback
-from service.settings import InvalidSettingError, read_settings
-from service.store.engines import create_read_engine, parse_database_url
+from prudent.__main__ import app
+from prudent.preflight import is_loopback
+from prudent.security.keys import role_needed
+from prudent.settings import InvalidSettingError, read_settings
+from prudent.store.engines import create_read_engine, parse_database_url
 from tests.api.contract import ok, problem
 from tests.conftest import MakeServer
 from tests.promises import Promise
@@ -71,7 +71,7 @@ def prudent(*arguments: str, environment: dict[str, str] | None = None) -> Resul
 
 def serve(*arguments: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     """Try to serve, where it is refused."""
-    command = [sys.executable, "-m", "service", "serve", "--port", str(free_port()), *arguments]
+    command = [sys.executable, "-m", "prudent", "serve", "--port", str(free_port()), *arguments]
     return subprocess.run(
         command, capture_output=True, text=True, timeout=60, env=clean_environment(environment), check=False
     )

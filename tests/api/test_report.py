@@ -10,20 +10,8 @@ import pytest
 from scipy import stats
 from sqlalchemy import text
 
-from service.store.engines import create_write_engine, parse_database_url
-from tests.api.contract import (
-    Json,
-    create,
-    disjoint,
-    multi_armed,
-    new_id,
-    ok,
-    problem,
-    reward,
-    select,
-    shared,
-    teach,
-)
+from prudent.store.engines import create_write_engine, parse_database_url
+from tests.api.contract import Json, create, disjoint, multi_armed, new_id, ok, problem, reward, select, shared, teach
 from tests.servers import Server
 
 CAUTIOUS = {"measure": "expectile", "level": 0.1}

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.api.splitting import DEPTH_MAX, MalformedBatchError, TooManyItemsError, split_items
+from prudent.api.server.batch_items import DEPTH_MAX, MalformedBatchError, TooManyItemsError, split_items
 
 NASTY = st.text(alphabet='[]{},":\\"\n\taé💊 ', max_size=12)
 VALUES: Any = st.recursive(

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from service.transfer.reading import ImportReader
+from prudent.transfer.reading import ImportReader
 from tests.api.contract import ARMS, Json, create, disjoint, new_id, ok, problem, reward, select, shared
 from tests.conftest import MakeServer
 from tests.promises import Promise, length

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from service.campaigns import CampaignConfiguration, build_policy, index_settings, loss_of, resolve
-from service.core.estimators import ExactMinimizer, OnePass, OnlineGradient, Ridge
-from service.core.losses import EntropicLoss, ExpectileLoss, SquaredLoss
+from prudent.campaigns import CampaignConfiguration, build_policy, index_settings, loss_of, resolve
+from prudent.core.estimators import ExactMinimizer, OnePass, OnlineGradient, Ridge
+from prudent.core.losses import EntropicLoss, ExpectileLoss, SquaredLoss
 
 
 def resolved(**changes: Any) -> CampaignConfiguration:

@@ -7,13 +7,7 @@ from typing import Any
 
 import pytest
 
-from service.campaigns import (
-    AlgorithmChange,
-    CampaignConfiguration,
-    InvalidConfigurationError,
-    resolve,
-    resolve_change,
-)
+from prudent.campaigns import AlgorithmChange, CampaignConfiguration, InvalidConfigurationError, resolve, resolve_change
 
 Json = dict[str, Any]
 BOUNDS = {"minimum": 0, "maximum": 10}

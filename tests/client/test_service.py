@@ -112,7 +112,7 @@ def test_campaigns_are_read_page_by_page(server_url: str) -> None:
 def test_keys_and_roles_have_errors_of_their_own(make_server: MakeServer, sqlite_database: str, play: Player) -> None:
     """A wrong key and one that may not do this are repaired by different people."""
     server = make_server(sqlite_database, environment={"PRUDENT_ADMIN_KEY": KEY})
-    command = [sys.executable, "-m", "service", "keys", "create", "reports", "--role", "reader"]
+    command = [sys.executable, "-m", "prudent", "keys", "create", "reports", "--role", "reader"]
     made = subprocess.run(
         [*command, "--database-url", sqlite_database],
         cwd=ROOT,

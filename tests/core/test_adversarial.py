@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy.linalg import solve_triangular
 
-from service.core.estimators import ExactMinimizer, OnePass, OnlineGradient, Ridge
-from service.core.losses import EntropicLoss, ExpectileLoss, SquaredLoss
+from prudent.core.estimators import ExactMinimizer, OnePass, OnlineGradient, Ridge
+from prudent.core.losses import EntropicLoss, ExpectileLoss, SquaredLoss
 
 UPDATES = int(os.environ.get("SOAK_UPDATES", "3000"))
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from service.core.confidence import Confidence, ConfidenceSettings
-from service.core.estimators import ExactMinimizer, OnePass, Ridge
-from service.core.factor import inverse_factor, log_sum
-from service.core.losses import EntropicLoss, ExpectileLoss, Loss, SquaredLoss
+from prudent.core.confidence import Confidence, ConfidenceSettings
+from prudent.core.estimators import ExactMinimizer, OnePass, Ridge
+from prudent.core.losses import EntropicLoss, ExpectileLoss, Loss, SquaredLoss
+from prudent.core.numerics.cholesky import inverse_factor, log_sum
 
 CASES = json.loads((Path(__file__).parent / "reference" / "erm.json").read_text())["cases"]
 INSIDE = [case for case in CASES if case["theta_inside_ball"]]

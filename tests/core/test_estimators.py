@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from service.core.estimators import ExactMinimizer, OnePass, OnlineGradient, Ridge
-from service.core.losses import EntropicLoss, ExpectileLoss, SquaredLoss
-from service.core.solver import minimise
+from prudent.core.estimators import ExactMinimizer, OnePass, OnlineGradient, Ridge
+from prudent.core.losses import EntropicLoss, ExpectileLoss, SquaredLoss
+from prudent.core.numerics.newton import minimise
 
 D = 3
 
@@ -390,8 +390,8 @@ def test_exact_recomputes_the_sums_at_the_kept_estimate(monkeypatch, rng):
     for observation in log[:9]:
         exact.observe(*observation)
     exact.refresh()
-    monkeypatch.setattr("service.core.solver.ITERATIONS_MAX", 1)
-    monkeypatch.setattr("service.core.incremental.SOLVES_MAX", 1)
+    monkeypatch.setattr("prudent.core.numerics.newton.ITERATIONS_MAX", 1)
+    monkeypatch.setattr("prudent.core.estimators.incremental.SOLVES_MAX", 1)
     exact.observe(0, np.array([0.9, 0.9, 0.9]), 30.0)
     theta = exact.theta[0].copy()
     exact.refresh()

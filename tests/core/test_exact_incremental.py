@@ -11,10 +11,10 @@ import pytest
 from scipy import stats
 from scipy.optimize import minimize
 
-from service.core.estimators import ExactMinimizer
-from service.core.losses import EntropicLoss, ExpectileLoss, SquaredLoss
-from service.core.reference import refer
-from service.core.solver import minimise
+from prudent.core.estimators import ExactMinimizer
+from prudent.core.estimators.reference import refer
+from prudent.core.losses import EntropicLoss, ExpectileLoss, SquaredLoss
+from prudent.core.numerics.newton import minimise
 
 PROBLEMS = int(os.environ.get("SOAK_PROBLEMS", "150"))
 TINY = int(os.environ.get("SOAK_TINY", "500"))

@@ -8,10 +8,10 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from service.core import intervals
-from service.core.estimators import Estimator, ExactMinimizer, OnePass, OnlineGradient, Ridge
-from service.core.intervals import SPARE_MIN, risk_intervals
-from service.core.losses import EntropicLoss, ExpectileLoss, Loss, SquaredLoss
+from prudent.core import intervals
+from prudent.core.estimators import Estimator, ExactMinimizer, OnePass, OnlineGradient, Ridge
+from prudent.core.intervals import SPARE_MIN, risk_intervals
+from prudent.core.losses import EntropicLoss, ExpectileLoss, Loss, SquaredLoss
 
 Floats = NDArray[np.float64]
 CAUTIOUS = ExpectileLoss(0.2)

@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 from scipy.optimize import minimize_scalar
 
-from service.core.losses import EntropicLoss, ExpectileLoss, Loss, SquaredLoss
-from service.core.risks import entropic_risk
+from prudent.core.losses import EntropicLoss, ExpectileLoss, Loss, SquaredLoss
+from prudent.core.risks import entropic_risk
 
 LOSSES: list[Loss] = [
     SquaredLoss(),

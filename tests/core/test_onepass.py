@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq, minimize
 
-from service.core.confidence import ConfidenceSettings
-from service.core.estimators import ExactMinimizer, OnePass
-from service.core.implicit import exponent, implicit_step
-from service.core.losses import EntropicLoss, ExpectileLoss, SquaredLoss
-from service.core.policy import FeatureMap, Policy
-from service.core.solver import minimise
+from prudent.core.confidence import ConfidenceSettings
+from prudent.core.estimators import ExactMinimizer, OnePass
+from prudent.core.estimators.implicit import exponent, implicit_step
+from prudent.core.losses import EntropicLoss, ExpectileLoss, SquaredLoss
+from prudent.core.numerics.newton import minimise
+from prudent.core.policy import FeatureMap, Policy
 
 D = 3
 LOSSES = [SquaredLoss(), ExpectileLoss(0.1), ExpectileLoss(0.8), EntropicLoss(-0.7, -4, 4), EntropicLoss(1.5, -4, 4)]

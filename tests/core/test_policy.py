@@ -6,10 +6,10 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from service.core.confidence import ConfidenceSettings
-from service.core.estimators import Estimator, ExactMinimizer, OnePass, OnlineGradient, Ridge
-from service.core.losses import ExpectileLoss, Loss, SquaredLoss
-from service.core.policy import FeatureMap, Policy, Scores, choose
+from prudent.core.confidence import ConfidenceSettings
+from prudent.core.estimators import Estimator, ExactMinimizer, OnePass, OnlineGradient, Ridge
+from prudent.core.losses import ExpectileLoss, Loss, SquaredLoss
+from prudent.core.policy import FeatureMap, Policy, Scores, choose
 
 
 def scores(estimates: list[float], bonuses: list[float] | float = 0.0) -> Scores:

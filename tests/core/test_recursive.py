@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from service.core import ridge
-from service.core.estimators import Ridge
+from prudent.core.estimators import Ridge, ridge
 
 D, ROWS = 5, 200
 # the spread of the features' scales, and the ridge; in the last two rounding forbids some steps

@@ -7,11 +7,11 @@ from benchmarks.coverage import learner
 from benchmarks.coverage_settings import curvatures
 from benchmarks.replications import Dials, ExpectileLearner, play
 from benchmarks.small_matrices import ridge_solution
-from service.core.confidence import ConfidenceSettings
-from service.core.estimators import ExactMinimizer
-from service.core.losses import EntropicLoss, ExpectileLoss
-from service.core.policy import FeatureMap, Policy
-from simulator.environments import Sampler, environment_of
+from prudent.core.confidence import ConfidenceSettings
+from prudent.core.estimators import ExactMinimizer
+from prudent.core.losses import EntropicLoss, ExpectileLoss
+from prudent.core.policy import FeatureMap, Policy
+from prudent_simulator.environments import Sampler, environment_of
 
 ROUNDS, RUNS, WARMUP, ALPHA = 250, 3, 5, 0.1
 

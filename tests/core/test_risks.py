@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from service.core.laws import TwoPieceNormal, gaussian_entropic_risk, gaussian_expectile, risk_of_density
-from service.core.losses import EntropicLoss, ExpectileLoss, SquaredLoss
-from service.core.risks import entropic_risk, expectile
+from prudent.core.distributions import TwoPieceNormal, gaussian_entropic_risk, gaussian_expectile, risk_of_density
+from prudent.core.losses import EntropicLoss, ExpectileLoss, SquaredLoss
+from prudent.core.risks import entropic_risk, expectile
 
 REFERENCE = json.loads((Path(__file__).parent / "reference" / "risk.json").read_text())
 

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.optimize import minimize_scalar
 
-from service.core.losses import EntropicLoss, ExpectileLoss, Loss, SquaredLoss
-from service.core.samples import INTERVAL_COUNT_MIN, empirical_risk, risk_interval
+from prudent.core.losses import EntropicLoss, ExpectileLoss, Loss, SquaredLoss
+from prudent.core.samples import INTERVAL_COUNT_MIN, empirical_risk, risk_interval
 
 Values = NDArray[np.float64]
 LOSSES: list[Loss] = [SquaredLoss(), ExpectileLoss(0.1), ExpectileLoss(0.8), EntropicLoss(-1.5, -6, 6)]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from service.core.snapshot import CorruptSnapshotError, pack, unpack
+from prudent.core.snapshot import CorruptSnapshotError, pack, unpack
 
 ARRAYS = {"theta": np.array([[1.5, -0.0], [np.pi, 5e-324]]), "count": np.array(7), "none": np.zeros((0, 3))}
 

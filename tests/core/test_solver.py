@@ -9,9 +9,9 @@ import pytest
 from scipy import stats
 from scipy.optimize import minimize
 
-from service.core.factor import Factor
-from service.core.losses import EntropicLoss, ExpectileLoss, SquaredLoss
-from service.core.solver import minimise
+from prudent.core.losses import EntropicLoss, ExpectileLoss, SquaredLoss
+from prudent.core.numerics.cholesky import Factor
+from prudent.core.numerics.newton import minimise
 
 CASES = json.loads((Path(__file__).parent / "reference" / "erm.json").read_text())["cases"]
 
@@ -219,7 +219,7 @@ def test_a_solve_cut_short_is_not_certified(monkeypatch, rng):
     for loss in (SquaredLoss(), ExpectileLoss(0.1), EntropicLoss(-1.0, -5, 5)):
         best = minimise(loss, features, rewards, 0.1).theta
         with monkeypatch.context() as patch:
-            patch.setattr("service.core.solver.ITERATIONS_MAX", 0)
+            patch.setattr("prudent.core.numerics.newton.ITERATIONS_MAX", 0)
             cut = minimise(loss, features, rewards, 0.1, start=best * (1 + 1e-8))
             assert not cut.certified
             assert cut.iterations == 0

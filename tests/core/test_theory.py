@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from service.core.confidence import Confidence, ConfidenceSettings
-from service.core.estimators import ExactMinimizer
-from service.core.losses import EntropicLoss, ExpectileLoss, SquaredLoss
-from service.core.policy import FeatureMap, Policy
-from service.core.theory import (
+from prudent.core.confidence import Confidence, ConfidenceSettings
+from prudent.core.estimators import ExactMinimizer
+from prudent.core.losses import EntropicLoss, ExpectileLoss, SquaredLoss
+from prudent.core.policy import FeatureMap, Policy
+from prudent.core.theory import (
     Constants,
     EpisodeLengths,
     bonus_multiplier,

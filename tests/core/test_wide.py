@@ -5,9 +5,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from service.core.estimators import ExactMinimizer, Ridge
-from service.core.losses import ExpectileLoss, SquaredLoss
-from service.core.wide import image, is_doubtful, refine_piecewise, sum_rounding, wide_gram
+from prudent.core.estimators import ExactMinimizer, Ridge
+from prudent.core.losses import ExpectileLoss, SquaredLoss
+from prudent.core.numerics.wide import image, is_doubtful, refine_piecewise, sum_rounding, wide_gram
 
 ALPHA = 1e-3
 

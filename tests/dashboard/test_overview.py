@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from sqlalchemy import Engine
 
-from service.dashboard import figures, summary, words
-from service.dashboard.overview import Overview, read_overview, trailing_shares
-from service.dashboard.remembering import COSTLY, KEPT_MAX, SECONDS_MAX, Remembered
-from service.store import overview
-from service.store.engines import create_read_engine, parse_database_url
-from service.store.overview import PlayRow
+from prudent.dashboard import figures, formatting, summary
+from prudent.dashboard.cache import COSTLY, KEPT_MAX, SECONDS_MAX, Remembered
+from prudent.dashboard.overview import Overview, read_overview, trailing_shares
+from prudent.store import overview
+from prudent.store.engines import create_read_engine, parse_database_url
+from prudent.store.overview import PlayRow
 from tests.conftest import MakeServer
 from tests.dashboard.test_pages import check_figure
 
@@ -74,7 +74,7 @@ def test_a_long_campaign_is_read_from_all_over_its_log(engine: Engine, monkeypat
     """A million rewards would hold the server up, or the chart would show the first of them alone."""
     monkeypatch.setattr(overview, "REWARDS_MAX", 200)
     monkeypatch.setattr(overview, "REWARD_BLOCKS", 20)
-    monkeypatch.setattr("service.dashboard.overview.PLAYS_MAX", 50)
+    monkeypatch.setattr("prudent.dashboard.overview.PLAYS_MAX", 50)
     with engine.connect() as connection:
         key, head = look(engine).row.key, OBSERVATIONS
         sample = overview.sample_rewards(connection, key, head)
@@ -163,7 +163,7 @@ def test_what_is_costly_is_read_less_often_and_never_old() -> None:
 )
 def test_numbers_as_people_write_them(value: float | None, text: str) -> None:
     """0.30000000000000004 decisions."""
-    assert words.number(value) == text
+    assert formatting.number(value) == text
 
 
 @pytest.mark.parametrize(
@@ -172,4 +172,4 @@ def test_numbers_as_people_write_them(value: float | None, text: str) -> None:
 )
 def test_shares_as_people_write_them(share: float | None, text: str) -> None:
     """An arm that is still tried now and then would be said to be at 0%."""
-    assert words.percent(share) == text
+    assert formatting.percent(share) == text

@@ -10,9 +10,9 @@ import httpx
 import pytest
 from plotly import graph_objects
 
-from service.dashboard.figures import ArmLine, Theta, parameters, worth
-from service.sessions import COOKIE, SECONDS, Sessions
-from service.settings import Settings
+from prudent.dashboard.figures import ArmLine, Theta, parameters, worth
+from prudent.security.sessions import COOKIE, SECONDS, Sessions
+from prudent.settings import Settings
 from tests.api.test_keys import make_key, prudent
 from tests.servers import Server
 

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine
 
-from service.campaigns import CampaignConfiguration, resolve
-from service.ledger.commands import CreateCampaign
-from service.ledger.identifiers import Clock, steady_clock
-from service.ledger.ledger import Ledger
-from service.metrics import Metrics
-from service.settings import Limits
-from service.store.engines import create_read_engine, create_write_engine, parse_database_url
-from service.store.schema import migrate
+from prudent.campaigns import CampaignConfiguration, resolve
+from prudent.clock import Clock, steady_clock
+from prudent.ledger.commands import CreateCampaign
+from prudent.ledger.ledger import Ledger
+from prudent.observability.metrics import Metrics
+from prudent.settings import Limits
+from prudent.store.engines import create_read_engine, create_write_engine, parse_database_url
+from prudent.store.schema import migrate
 from tests.ledger.statements import Listener, watch
 
 

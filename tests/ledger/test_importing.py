@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
-from service.ledger.commands import Reward, Select
-from service.ledger.errors import CampaignBusyError, ConflictError, NotFoundError
-from service.ledger.import_steps import BeginImport, FinishImport, GiveUpImport, ImportDecisions, ImportObservations
-from service.ledger.maintenance import IMPORT_IDLE_SECONDS_MAX
-from service.store.campaigns import ArmRow
-from service.store.decisions import DecisionRow
-from service.store.log import LogRow
-from service.verification import verify
+from prudent.errors import CampaignBusyError, ConflictError, NotFoundError
+from prudent.ledger.commands import Reward, Select
+from prudent.ledger.import_steps import BeginImport, FinishImport, GiveUpImport, ImportDecisions, ImportObservations
+from prudent.ledger.maintenance import IMPORT_IDLE_SECONDS_MAX
+from prudent.ledger.verification import verify
+from prudent.store.campaigns import ArmRow
+from prudent.store.decisions import DecisionRow
+from prudent.store.log import LogRow
 from tests.ledger.conftest import Worker, campaign
 
 WAIT_SECONDS_MAX = 30

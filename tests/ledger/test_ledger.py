@@ -11,8 +11,14 @@ import numpy as np
 import pytest
 from sqlalchemy import Connection, event, text
 
-from service.ledger.batch import BEHIND_MAX
-from service.ledger.commands import (
+from prudent.errors import (
+    ConflictError,
+    NotFoundError,
+    OverloadedError,
+    UnknownOutcomeError,
+)
+from prudent.ledger.batch import BEHIND_MAX
+from prudent.ledger.commands import (
     AddArm,
     ChangeArm,
     ChangeCampaign,
@@ -26,14 +32,8 @@ from service.ledger.commands import (
     Select,
     WarmStart,
 )
-from service.ledger.errors import (
-    ConflictError,
-    NotFoundError,
-    OverloadedError,
-    UnknownOutcomeError,
-)
-from service.settings import Limits
-from service.verification import verify
+from prudent.ledger.verification import verify
+from prudent.settings import Limits
 
 from .conftest import Worker
 

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from service.ledger.commands import Decision, DeleteCampaign, Reward, RewardReceipt, Select
-from service.ledger.errors import NotFoundError
-from service.ledger.recent import ROW_BYTES, RecentDecisions
-from service.store.decisions import DecisionRow
+from prudent.errors import NotFoundError
+from prudent.ledger.commands import Decision, DeleteCampaign, Reward, RewardReceipt, Select
+from prudent.ledger.recent import ROW_BYTES, RecentDecisions
+from prudent.store.decisions import DecisionRow
 
 from .conftest import Worker
 

@@ -5,15 +5,15 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import Engine
 
-from service.campaigns import CampaignConfiguration, resolve
-from service.reporting import collection
-from service.reporting.collection import Collection, collect
-from service.reporting.report import report
-from service.store import campaigns, decisions, log
-from service.store.decisions import DecisionRow
-from service.store.engines import create_read_engine, create_write_engine, parse_database_url
-from service.store.log import LogRow
-from service.store.schema import migrate
+from prudent.campaigns import CampaignConfiguration, resolve
+from prudent.reporting import collection
+from prudent.reporting.collection import Collection, collect
+from prudent.reporting.report import report
+from prudent.store import campaigns, decisions, log
+from prudent.store.decisions import DecisionRow
+from prudent.store.engines import create_read_engine, create_write_engine, parse_database_url
+from prudent.store.log import LogRow
+from prudent.store.schema import migrate
 
 CONFIGURATION = resolve(
     CampaignConfiguration.model_validate(

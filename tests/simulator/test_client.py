@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from prudent_client import Observation, RejectedError, UnexpectedReplyError, UnreachableError
-from simulator.client import Client
+from prudent_simulator.client import Client
 from tests.scripted import Answer, Script
 
 

@@ -15,7 +15,7 @@ import orjson
 import pytest
 from typer.testing import CliRunner
 
-from simulator.__main__ import app, main
+from prudent_simulator.__main__ import app, main
 from tests.scripted import Script
 from tests.servers import listen_to_interrupts
 
@@ -23,7 +23,7 @@ WAIT_SECONDS_MAX = 30.0
 
 
 def command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "simulator", *arguments]
+    return [sys.executable, "-m", "prudent_simulator", *arguments]
 
 
 def environment() -> dict[str, str]:

@@ -1,9 +1,9 @@
-"""The page about environments. (What the pages print is what happens: tests/test_documentation.py.)"""
+"""The page about environments. (What the pages print is what happens: tests/end_to_end/test_documentation.py.)"""
 
 import re
 from pathlib import Path
 
-from simulator.own.loading import load_environment, shipped_names
+from prudent_simulator.custom_environments.loading import load_environment, shipped_names
 from tests.servers import ROOT
 
 ENVIRONMENTS = (ROOT / "docs" / "environments.md").read_text(encoding="utf-8")

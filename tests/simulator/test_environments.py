@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from simulator.environments import (
+from prudent_simulator.environments import (
     ContextualArms,
     Environment,
     Rounds,
@@ -11,7 +11,7 @@ from simulator.environments import (
     Theta,
     environment_of,
 )
-from simulator.risks import gaussian_expectile
+from prudent_simulator.risks import gaussian_expectile
 
 EXPERIMENTS = [1, 2, 3]
 

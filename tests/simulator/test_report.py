@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from simulator.environments import Theta, environment_of
-from simulator.figure import regret_figure, write_figure
-from simulator.report import as_json, file_stem, print_table, summary, write_json
-from simulator.runner import Outcome, RunPlan, RunResult, Timings
-from simulator.settings import AlgorithmName, Layout, paper_settings
+from prudent_simulator.environments import Theta, environment_of
+from prudent_simulator.figure import regret_figure, write_figure
+from prudent_simulator.report import as_json, file_stem, print_table, summary, write_json
+from prudent_simulator.runner import Outcome, RunPlan, RunResult, Timings
+from prudent_simulator.settings import AlgorithmName, Layout, paper_settings
 
 
 def result_of(rounds: int = 1_500, *, coverage: bool = False, theta: Theta = Theta.NORMALISED) -> RunResult:

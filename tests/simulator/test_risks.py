@@ -9,7 +9,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.optimize import brentq
 
-from simulator.risks import TwoPieceNormal, discrete_entropic, discrete_expectile, gaussian_expectile
+from prudent_simulator.risks import TwoPieceNormal, discrete_entropic, discrete_expectile, gaussian_expectile
 
 # Forty-digit values, made by another program.
 GOLDEN = json.loads((Path(__file__).parents[1] / "core" / "reference" / "risk.json").read_text())

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from prudent_client import RejectedError, UnreachableError
-from simulator.client import Client
-from simulator.environments import Sampler, Theta, environment_of
-from simulator.runner import RunError, RunPlan, RunResult, run
-from simulator.settings import AlgorithmName, Layout, algorithm_request, paper_settings
+from prudent_simulator.client import Client
+from prudent_simulator.environments import Sampler, Theta, environment_of
+from prudent_simulator.runner import RunError, RunPlan, RunResult, run
+from prudent_simulator.settings import AlgorithmName, Layout, algorithm_request, paper_settings
 
 ALGORITHMS = (AlgorithmName.LINUCB, AlgorithmName.LINUCB_CR, AlgorithmName.LINUCB_OGD_CR)
 
@@ -67,7 +67,7 @@ def test_warm_up_plays_every_arm_five_times(prudent: Client) -> None:
 
 def test_chunks_of_rounds_join(prudent: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rounds are drawn in chunks; the seams must not show."""
-    monkeypatch.setattr("simulator.runner.CHUNK_ROUNDS", 4)
+    monkeypatch.setattr("prudent_simulator.runner.CHUNK_ROUNDS", 4)
     plan = plan_of("chunks", algorithms=(AlgorithmName.LINUCB,))
     done: list[int] = []
     outcome = play(prudent, plan, on_round=done.append).outcomes[AlgorithmName.LINUCB]

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from prudent_client import UnreachableError
-from simulator.client import Client
-from simulator.environments import environment_of
-from simulator.postgres import own_postgres
-from simulator.processes import clean_environment, log_tail
-from simulator.report import as_json
-from simulator.runner import RunPlan, run
-from simulator.server import Database, own_server
-from simulator.settings import AlgorithmName, Layout, paper_settings
+from prudent_simulator.client import Client
+from prudent_simulator.environments import environment_of
+from prudent_simulator.postgres import own_postgres
+from prudent_simulator.processes import clean_environment, log_tail
+from prudent_simulator.report import as_json
+from prudent_simulator.runner import RunPlan, run
+from prudent_simulator.server import Database, own_server
+from prudent_simulator.settings import AlgorithmName, Layout, paper_settings
 
 
 def gone(url: str) -> bool:

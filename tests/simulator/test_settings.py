@@ -6,9 +6,9 @@ import math
 import numpy as np
 import pytest
 
-from simulator.environments import Environment, Sampler, environment_of
-from simulator.published import EXPECTED, PUBLISHED, expected_value, published_value
-from simulator.settings import (
+from prudent_simulator.environments import Environment, Sampler, environment_of
+from prudent_simulator.published import EXPECTED, PUBLISHED, expected_value, published_value
+from prudent_simulator.settings import (
     AlgorithmName,
     Bonus,
     CampaignPlan,

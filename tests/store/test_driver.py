@@ -7,10 +7,10 @@ import pytest
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
-from service.ledger.failures import Failure, classify
-from service.store import driver
-from service.store.engines import create_write_engine, parse_database_url
-from service.store.held import HeldConnection
+from prudent.store import driver
+from prudent.store.engines import create_write_engine, parse_database_url
+from prudent.store.failures import Failure, classify
+from prudent.store.held import HeldConnection
 
 SENT = "a reward that nobody may read"
 WRONG = {

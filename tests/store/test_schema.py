@@ -9,11 +9,10 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import text
 
-import migrations
-from service.store import schema
-from service.store.engines import create_read_engine, create_write_engine, parse_database_url
-from service.store.schema import UnknownRevisionError, current_revision, latest_revision, migrate
-from service.store.tables import metadata
+from prudent.store import schema
+from prudent.store.engines import create_read_engine, create_write_engine, parse_database_url
+from prudent.store.schema import UnknownRevisionError, current_revision, latest_revision, migrate
+from prudent.store.tables import metadata
 
 
 def test_migrations_make_the_declared_tables(database_url: str) -> None:
@@ -31,7 +30,7 @@ def test_migrations_make_the_declared_tables(database_url: str) -> None:
 def test_the_revisions_are_those_of_the_files() -> None:
     """A migration that is not told of would leave servers on the old schema, or refuse the new one."""
     files = ScriptDirectory.from_config(schema._configuration())
-    assert tuple(script.revision for script in files.walk_revisions())[::-1] == migrations.REVISIONS
+    assert tuple(script.revision for script in files.walk_revisions())[::-1] == schema.REVISIONS
     assert files.get_heads() == [latest_revision()]
 
 

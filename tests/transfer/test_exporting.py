@@ -7,8 +7,8 @@ import orjson
 import pytest
 from sqlalchemy import text
 
-from service.ledger.commands import DeleteCampaign, Reward, Select
-from service.transfer.exporting import CampaignGoneError, Export, begin_export
+from prudent.ledger.commands import DeleteCampaign, Reward, Select
+from prudent.transfer.exporting import CampaignGoneError, Export, begin_export
 from tests.ledger.conftest import Worker, make_worker, migrated_url, worker  # noqa: F401  # fixtures
 
 RULES = {"timeout_seconds": 3_600.0, "default": -1.0}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection, Engine, event
 
-from service.__main__ import main
+from prudent.__main__ import main
 
 PAGES_FILE = "TRUST_PAGES_FILE"
 UNLIMITED = 2**30

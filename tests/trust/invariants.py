@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import Connection, text
 
-from service.store.engines import create_read_engine, parse_database_url
-from service.verification import verify
+from prudent.ledger.verification import verify
+from prudent.store.engines import create_read_engine, parse_database_url
 from tests.servers import ROOT, clean_environment
 from tests.trust.load import Record
 
@@ -73,7 +73,7 @@ def _check_rewards(connection: Connection, record: Record, findings: Findings) -
 
 def prudent_verify(database_url: str, server_url: str | None = None) -> str:
     """The command that operators run, with a live server's states if there is one. Raises AssertionError."""
-    command = [sys.executable, "-m", "service", "verify", "--database-url", database_url]
+    command = [sys.executable, "-m", "prudent", "verify", "--database-url", database_url]
     command += [] if server_url is None else ["--url", server_url]
     done = subprocess.run(
         command,

@@ -10,6 +10,7 @@ import pytest
 from tests.servers import ROOT
 
 API, CORE, TRUST = "tests/api", "tests/core", "tests/trust"
+COMMANDS = "tests/end_to_end/test_command_line.py"
 KNOWN = f"{TRUST}/test_known_faults.py"
 TESTED = {
     "B01": f"{API}/test_learning.py::test_constant_context",
@@ -18,7 +19,7 @@ TESTED = {
     "B12": f"{CORE}/test_policy.py::test_what_is_not_finite_is_refused_before_anything_changes",
     "B13": f"{API}/test_learning.py::test_negative_rewards",
     "B14": f"{KNOWN}::test_features_of_any_size_give_finite_scores",
-    "B19": "tests/test_reproducibility.py::test_an_interruption_changes_no_later_arm",
+    "B19": "tests/end_to_end/test_reproducibility.py::test_an_interruption_changes_no_later_arm",
     "B20": f"{CORE}/test_policy.py::test_a_loaded_state_goes_on_to_the_last_bit",
     "B21": f"{TRUST}/test_upgrades.py::test_a_released_schema_opens_migrates_and_verifies",
     "B23": f"{API}/test_arms.py::test_reward_of_an_arm_retired_meanwhile",
@@ -30,7 +31,7 @@ TESTED = {
     "B30": f"{API}/test_reward.py::test_unknown_decision",
     "B32": f"{API}/test_bad_input.py::test_value_outside_its_range",
     "B33": f"{API}/test_select.py::test_restricted_choice",
-    "B34": "tests/test_first_campaign.py::test_a_default_campaign_learns",
+    "B34": "tests/end_to_end/test_first_campaign.py::test_a_default_campaign_learns",
     "B36": f"{API}/test_bad_input.py::test_value_outside_its_range",
     "B37": f"{TRUST}/test_starting.py::test_a_damaged_file_is_refused",
     "N04": f"{CORE}/test_solver.py::test_heavy_tails_at_extreme_levels_always_certify",
@@ -54,7 +55,7 @@ TESTED = {
     "W10": f"{TRUST}/test_commits.py::test_a_success_is_committed",
     "W12": f"{TRUST}/test_disconnects.py::test_clients_that_leave_leak_nothing",
     "W14": f"{TRUST}/test_crashes.py::test_a_database_restart_is_survived",
-    "W16": "tests/test_concurrency.py::test_clients_at_once_lose_double_and_skip_nothing",
+    "W16": "tests/end_to_end/test_concurrency.py::test_clients_at_once_lose_double_and_skip_nothing",
     "W17": f"{TRUST}/test_faults.py::test_a_locked_sqlite_file",
     "W19": "tests/mutations.py::main",
     "W20": f"{TRUST}/test_exactly_once.py::test_identical_rewards_at_once_are_one_observation",
@@ -70,7 +71,7 @@ TESTED = {
     "W41": "tests/ledger/test_ledger.py::test_a_retired_arm_on_one_worker_is_retired_on_the_other",
     "W43": f"{KNOWN}::test_no_reader_holds_up_the_log",
     "W44": f"{TRUST}/test_disks.py::test_an_sqlite_file_on_a_full_volume",
-    "W46": "tests/test_command_line.py::test_serve_refuses_an_unmigrated_postgres_and_a_second_worker_on_sqlite",
+    "W46": f"{COMMANDS}::test_serve_refuses_an_unmigrated_postgres_and_a_second_worker_on_sqlite",
     "W47": f"{TRUST}/test_deadlines.py::test_setting_the_wall_clock_moves_no_deadline",
     "W48": f"{API}/test_operations.py::test_openapi_operations",
     "W50": f"{TRUST}/test_faults.py::test_a_postgres_that_stalls",

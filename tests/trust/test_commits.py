@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from sqlalchemy import text
 
-from service.ledger.commands import Decision, Describe, Reward, RewardReceipt, Select
-from service.ledger.errors import UnavailableError
-from service.verification import verify
+from prudent.errors import UnavailableError
+from prudent.ledger.commands import Decision, Describe, Reward, RewardReceipt, Select
+from prudent.ledger.verification import verify
 from tests.ledger.conftest import Worker
 from tests.promises import Promise, length
 

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, text
 
-from service.ledger.commands import Describe, Expire, Reward, RewardReceipt, Select
-from service.ledger.errors import ConflictError
-from service.ledger.identifiers import steady_clock
-from service.settings import Limits
-from service.store import campaigns
-from service.verification import verify
+from prudent.clock import steady_clock
+from prudent.errors import ConflictError
+from prudent.ledger.commands import Describe, Expire, Reward, RewardReceipt, Select
+from prudent.ledger.verification import verify
+from prudent.settings import Limits
+from prudent.store import campaigns
 from tests.ledger.conftest import Worker
 from tests.promises import Promise
 
@@ -63,7 +63,7 @@ def learned(worker: Worker) -> list[tuple[str, float, str]]:
 
 def quiet(make: MakeWorker, clock: Callable[[], int], monkeypatch: pytest.MonkeyPatch) -> Worker:
     """A worker whose sweep never runs by itself."""
-    monkeypatch.setattr("service.ledger.ledger.MAINTENANCE_SECONDS", 3_600.0)
+    monkeypatch.setattr("prudent.ledger.ledger.MAINTENANCE_SECONDS", 3_600.0)
     return make(Limits(), clock)
 
 

@@ -11,11 +11,11 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
-from service.ledger.commands import Observe, Reward, Select, WarmStart
-from service.ledger.identifiers import steady_clock
-from service.settings import Limits
-from service.store.engines import create_write_engine, parse_database_url
-from service.store.schema import migrate
+from prudent.clock import steady_clock
+from prudent.ledger.commands import Observe, Reward, Select, WarmStart
+from prudent.settings import Limits
+from prudent.store.engines import create_write_engine, parse_database_url
+from prudent.store.schema import migrate
 from tests.conftest import MakeServer
 from tests.ledger.conftest import Worker
 from tests.promises import Promise, length

@@ -13,11 +13,11 @@ import psutil
 import psycopg
 import pytest
 
-from service.ledger.commands import Decision, Select
-from service.settings import Limits
-from service.store.engines import create_write_engine, parse_database_url
-from service.store.patience import PatientConnection
-from service.store.schema import migrate as migrate_schema
+from prudent.ledger.commands import Decision, Select
+from prudent.settings import Limits
+from prudent.store.engines import create_write_engine, parse_database_url
+from prudent.store.patience import PatientConnection
+from prudent.store.schema import migrate as migrate_schema
 from tests.conftest import MakeServer
 from tests.ledger.conftest import Worker
 from tests.promises import Promise, length

@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 from sqlalchemy import create_engine, event, inspect
 
-from service.ledger.commands import Describe, Observe, Reward, RewardReceipt, Select, WarmStart
-from service.store.engines import create_write_engine, parse_database_url
-from service.store.schema import migrate
-from service.store.tables import metadata
-from service.verification import verify
+from prudent.ledger.commands import Describe, Observe, Reward, RewardReceipt, Select, WarmStart
+from prudent.ledger.verification import verify
+from prudent.store.engines import create_write_engine, parse_database_url
+from prudent.store.schema import migrate
+from prudent.store.tables import metadata
 from tests.conftest import MakeServer
 from tests.ledger.conftest import Worker
 from tests.servers import ROOT, clean_environment
@@ -100,7 +100,7 @@ def test_threads_change_no_bit(make_server: MakeServer, sqlite_database: str) ->
         http.post("/campaigns/c/observations", json={"items": items}).raise_for_status()
     for threads in ("1", "8"):
         done = subprocess.run(
-            [sys.executable, "-m", "service", "verify", "--database-url", sqlite_database, "--url", server.url],
+            [sys.executable, "-m", "prudent", "verify", "--database-url", sqlite_database, "--url", server.url],
             cwd=ROOT,
             env=clean_environment({"OPENBLAS_NUM_THREADS": threads, "COLUMNS": "200"}),
             capture_output=True,

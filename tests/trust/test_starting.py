@@ -14,10 +14,10 @@ import psycopg
 import pytest
 from sqlalchemy import text
 
-from service.core.snapshot import pack, unpack
-from service.ledger.commands import Describe, Observe, WarmStart
-from service.settings import Limits
-from service.verification import verify
+from prudent.core.snapshot import pack, unpack
+from prudent.ledger.commands import Describe, Observe, WarmStart
+from prudent.ledger.verification import verify
+from prudent.settings import Limits
 from tests.conftest import MakeServer
 from tests.ledger.conftest import Worker
 from tests.servers import ROOT, Postgres, Server, clean_environment, migrate
@@ -29,7 +29,7 @@ PAGE_BYTES = 4096
 def refusal(database_url: str) -> str:
     """What `prudent serve` says when it refuses. Raises AssertionError if it serves, or shows a traceback."""
     done = subprocess.run(
-        [sys.executable, "-m", "service", "serve", "--port", "0", "--database-url", database_url],
+        [sys.executable, "-m", "prudent", "serve", "--port", "0", "--database-url", database_url],
         cwd=ROOT,
         env=clean_environment(),
         capture_output=True,

@@ -16,8 +16,8 @@ import psycopg
 import pytest
 from sqlalchemy import inspect, text
 
-from service.store.engines import create_read_engine, parse_database_url
-from service.store.schema import latest_revision
+from prudent.store.engines import create_read_engine, parse_database_url
+from prudent.store.schema import latest_revision
 from tests.conftest import MakeServer
 from tests.promises import Promise
 from tests.servers import ROOT, clean_environment, migrate
@@ -77,19 +77,20 @@ def contents(database_url: str, columns: dict[str, list[str]] | None = None) -> 
 
 
 def next_version(folder: Path) -> Path:
-    """A folder with the migrations of a version to come."""
-    directory = folder / "next"
-    shutil.copytree(ROOT / "migrations", directory / "migrations", ignore=shutil.ignore_patterns("__pycache__"))
-    revision = directory / "migrations/versions/next.py"
+    """A folder with the package of a version to come, which has one more migration."""
+    directory, nothing_compiled = folder / "next", shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "service/prudent", directory / "prudent", ignore=nothing_compiled)
+    shutil.copytree(ROOT / "migrations", directory / "prudent/migrations", ignore=nothing_compiled)
+    revision = directory / "prudent/migrations/versions/next.py"
     revision.write_text(NEXT.format(latest=latest_revision()), encoding="utf-8")
-    with (directory / "migrations/__init__.py").open("a", encoding="utf-8") as names:
-        names.write('REVISIONS += ("next",)\n')
+    with (directory / "prudent/store/schema.py").open("a", encoding="utf-8") as names:
+        names.write('\nREVISIONS += ("next",)\n')
     return directory
 
 
 def start_all(database_url: str, directory: Path) -> list[str]:
     """What so many `prudent migrate` print that start at once, with the migrations of a folder."""
-    command = [sys.executable, "-m", "service", "migrate", "--database-url", database_url]
+    command = [sys.executable, "-m", "prudent", "migrate", "--database-url", database_url]
     started = [
         subprocess.Popen(
             command, cwd=directory, env=clean_environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
@@ -197,7 +198,7 @@ def test_down_to_the_first_revision_and_up_again_changes_no_data(database_url: s
     before, columns = contents(database_url)
     migrate(database_url)
     script = (
-        "import sys; from alembic import command; from service.store import schema, engines\n"
+        "import sys; from alembic import command; from prudent.store import schema, engines\n"
         "engine = engines.create_write_engine(engines.parse_database_url(sys.argv[1]))\n"
         "with engine.begin() as connection:\n"
         "    command.downgrade(schema._configuration(connection), sys.argv[2])\n"

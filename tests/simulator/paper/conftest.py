@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simulator.paper.cells import Archive, Cell, CellResult, Costs, Grid, Session, cells_of
-from simulator.paper.rows import ROWS, Row
-from simulator.runner import Outcome, RunResult, Timings
+from prudent_simulator.paper.cells import Archive, Cell, CellResult, Costs, Grid, Session, cells_of
+from prudent_simulator.paper.rows import ROWS, Row
+from prudent_simulator.runner import Outcome, RunResult, Timings
 
 GRID = Grid(seed=7, rounds=30, replications=5, block=3)
 COSTS = Costs(6.0, 3.0, 2.0, 1.0, 2.0, 3 * 2**20)

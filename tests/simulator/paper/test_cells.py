@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from simulator.client import Client
-from simulator.paper.cells import Archive, PaperError, cells_of
-from simulator.paper.rows import ROWS, Group, Variant, select_rows
-from simulator.settings import AlgorithmName
+from prudent_simulator.client import Client
+from prudent_simulator.paper.cells import Archive, PaperError, cells_of
+from prudent_simulator.paper.rows import ROWS, Group, Variant, select_rows
+from prudent_simulator.settings import AlgorithmName
 from tests.simulator.paper.conftest import GRID, fill, made_up
 
 

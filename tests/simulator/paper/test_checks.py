@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
-from simulator.paper.cells import Costs, Grid
-from simulator.paper.checks import EXPECTATIONS, checks_of
-from simulator.paper.page import write_report
-from simulator.paper.results import Results, RowResult
-from simulator.paper.rows import ROWS
+from prudent_simulator.paper.cells import Costs, Grid
+from prudent_simulator.paper.checks import EXPECTATIONS, checks_of
+from prudent_simulator.paper.page import write_report
+from prudent_simulator.paper.results import Results, RowResult
+from prudent_simulator.paper.rows import ROWS
 
 GRID = Grid(seed=0, rounds=1_500, replications=3, block=3)
 COSTS = Costs(1.0, 1.0, 1.0, 1.0, 1.0, 1)

@@ -15,7 +15,7 @@ import psutil
 import pytest
 from typer.testing import CliRunner
 
-from simulator.__main__ import app
+from prudent_simulator.__main__ import app
 from tests.servers import listen_to_interrupts
 
 SECONDS_MAX = 120.0
@@ -25,7 +25,17 @@ SIZE = ("--replications", "3", "--rounds", "40", "--block", "2")
 
 def start(directory: Path, *options: str) -> subprocess.Popen[str]:
     """Start the command on two rows of two cells each."""
-    command = [sys.executable, "-m", "simulator", "paper", "--directory", str(directory), *PLAN, *SIZE, *options]
+    command = [
+        sys.executable,
+        "-m",
+        "prudent_simulator",
+        "paper",
+        "--directory",
+        str(directory),
+        *PLAN,
+        *SIZE,
+        *options,
+    ]
     environment = os.environ | {"COLUMNS": "200", "PYTHONWARNINGS": "error"}
     return subprocess.Popen(
         command,

@@ -10,13 +10,13 @@ import orjson
 import pytest
 from typer.testing import CliRunner
 
-from simulator.__main__ import app
-from simulator.paper.cells import Archive, PaperError
-from simulator.paper.episodes import episode_lengths
-from simulator.paper.page import write_report
-from simulator.paper.results import load_results
-from simulator.paper.rows import ROWS, Group, select_rows
-from simulator.paper.runtimes import Runtimes, read_runtimes
+from prudent_simulator.__main__ import app
+from prudent_simulator.paper.cells import Archive, PaperError
+from prudent_simulator.paper.episodes import episode_lengths
+from prudent_simulator.paper.page import write_report
+from prudent_simulator.paper.results import load_results
+from prudent_simulator.paper.rows import ROWS, Group, select_rows
+from prudent_simulator.paper.runtimes import Runtimes, read_runtimes
 from tests.simulator.paper.conftest import GRID, fill
 
 

@@ -1,0 +1,231 @@
+"""Routes about campaigns, their arms and what their models have learned."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Request, Response
+from pydantic import BaseModel
+
+from prudent.api import examples
+from prudent.api.cursors import decode_cursor, encode_cursor
+from prudent.api.replies import (
+    PROBLEMS,
+    ArmReply,
+    CampaignListReply,
+    CampaignReply,
+    ModelReply,
+    ObservationsReply,
+    json_reply,
+    render_arm,
+    render_campaign,
+    render_report,
+)
+from prudent.api.requests import ArmChange, ArmRequest, CampaignChange, ObservationBatch, ObservationItem
+from prudent.api.server.bodies import Bodies, documented, floats
+from prudent.campaigns import CampaignConfiguration, resolve
+from prudent.campaigns.naming import ID_PATTERN
+from prudent.errors import InvalidCommandError, NotFoundError
+from prudent.ledger.administration import CampaignRecord, find_record, list_records
+from prudent.ledger.commands import (
+    AddArm,
+    ChangeArm,
+    ChangeCampaign,
+    CreateCampaign,
+    DeleteCampaign,
+    Describe,
+    Observe,
+    WarmStart,
+)
+from prudent.ledger.ledger import Ledger
+from prudent.store.read_pool import Reader
+
+CampaignPath = Annotated[str, Path(pattern=ID_PATTERN, description="Campaign id.")]
+ArmPath = Annotated[str, Path(pattern=ID_PATTERN, description="Arm id.")]
+LIST_MAX = 1_000
+
+
+def campaign_routes(ledger: Ledger, read: Reader, bodies: Bodies) -> APIRouter:
+    """Create, list, read, change and delete campaigns."""
+    router = APIRouter(tags=["campaigns"], responses=PROBLEMS)
+    read_creation = bodies.of(CampaignConfiguration)
+    read_change = bodies.of(CampaignChange)
+
+    @router.post(
+        "/campaigns",
+        operation_id="createCampaign",
+        status_code=201,
+        responses={
+            201: {"model": CampaignReply},
+            200: {"model": CampaignReply, "description": "It repeats the creation of this campaign"},
+        },
+        openapi_extra=documented(CampaignConfiguration, examples.CAMPAIGN),
+        response_class=Response,
+    )
+    async def create_campaign(request: Request) -> Response:
+        """Create a campaign. The same request again is a 200; another one for the same id is a 409."""
+        record = await ledger.administer(CreateCampaign(resolve(await read_creation(request))))
+        return _campaign(record)
+
+    @router.get(
+        "/campaigns",
+        operation_id="listCampaigns",
+        responses={200: {"model": CampaignListReply}},
+        response_class=Response,
+    )
+    async def list_campaigns(
+        limit: Annotated[int, Query(ge=1, le=LIST_MAX)] = 100,
+        cursor: Annotated[str | None, Query(max_length=256, description="From the previous page.")] = None,
+    ) -> Response:
+        """List campaigns in the order of their ids."""
+        after = "" if cursor is None else decode_cursor(cursor, ID_PATTERN)[0]
+        records = await read(list_records, after=after, limit=limit + 1)
+        page = records[:limit]
+        more = len(records) > limit
+        next_cursor = encode_cursor(page[-1].row.campaign_id or "") if more else None
+        return json_reply({"items": [render_campaign(record) for record in page], "next_cursor": next_cursor})
+
+    @router.get(
+        "/campaigns/{campaign_id}",
+        operation_id="getCampaign",
+        responses={200: {"model": CampaignReply}},
+        response_class=Response,
+    )
+    async def get_campaign(campaign_id: CampaignPath) -> Response:
+        """Read a campaign as resolved, with defaults filled in."""
+        record = await read(find_record, campaign_id)
+        if record is None:
+            raise NotFoundError("there is no such campaign")
+        return json_reply(render_campaign(record))
+
+    @router.patch(
+        "/campaigns/{campaign_id}",
+        operation_id="changeCampaign",
+        responses={200: {"model": CampaignReply}},
+        openapi_extra=documented(CampaignChange, examples.CHANGE),
+        response_class=Response,
+    )
+    async def change_campaign(campaign_id: CampaignPath, request: Request) -> Response:
+        """Change a campaign's description, status, or what of its algorithm touches the index only."""
+        change = await read_change(request)
+        record = await ledger.administer(
+            ChangeCampaign(campaign_id, change.description, change.status, change.algorithm)
+        )
+        return _campaign(record)
+
+    @router.delete(
+        "/campaigns/{campaign_id}",
+        operation_id="deleteCampaign",
+        status_code=204,
+        response_class=Response,
+    )
+    async def delete_campaign(
+        campaign_id: CampaignPath,
+        confirm: Annotated[str | None, Query(max_length=128, description="The campaign's id, once more.")] = None,
+    ) -> Response:
+        """Delete a campaign with its log. This cannot be undone."""
+        if confirm != campaign_id:
+            raise InvalidCommandError("must repeat the campaign's id: deleting cannot be undone", field="confirm")
+        await ledger.administer(DeleteCampaign(campaign_id))
+        return Response(status_code=204)
+
+    return router
+
+
+def arm_routes(ledger: Ledger, bodies: Bodies) -> APIRouter:
+    """Add arms and change their status."""
+    router = APIRouter(tags=["arms"], responses=PROBLEMS)
+    read_arm = bodies.of(ArmRequest)
+    read_change = bodies.of(ArmChange)
+
+    @router.post(
+        "/campaigns/{campaign_id}/arms",
+        operation_id="addArm",
+        status_code=201,
+        responses={201: {"model": ArmReply}, 200: {"model": ArmReply, "description": "The arm is there already"}},
+        openapi_extra=documented(ArmRequest, examples.ARM),
+        response_class=Response,
+    )
+    async def add_arm(campaign_id: CampaignPath, request: Request) -> Response:
+        """Add an arm at run time. The same arm again is a 200; other features for the same id are a 409."""
+        arm = await read_arm(request)
+        record = await ledger.administer(AddArm(campaign_id, arm.arm_id, floats(arm.features)))
+        return _arm(record, arm.arm_id)
+
+    @router.patch(
+        "/campaigns/{campaign_id}/arms/{arm_id}",
+        operation_id="changeArm",
+        responses={200: {"model": ArmReply}},
+        openapi_extra=documented(ArmChange, examples.ARM_CHANGE),
+        response_class=Response,
+    )
+    async def change_arm(campaign_id: CampaignPath, arm_id: ArmPath, request: Request) -> Response:
+        """Pause, retire or reactivate an arm."""
+        change = await read_change(request)
+        return _arm(await ledger.administer(ChangeArm(campaign_id, arm_id, change.status)), arm_id)
+
+    return router
+
+
+def learning_routes(ledger: Ledger, bodies: Bodies) -> APIRouter:
+    """Warm starts, and what the model has learned."""
+    router = APIRouter(tags=["learning"], responses=PROBLEMS)
+    validate = bodies.validator(ObservationItem)
+    read_batch = bodies.batches_of(ObservationBatch, lambda raw: _warm_start(validate(raw)))
+
+    @router.post(
+        "/campaigns/{campaign_id}/observations",
+        operation_id="observe",
+        responses={200: {"model": ObservationsReply}},
+        openapi_extra=documented(ObservationBatch, examples.OBSERVATIONS),
+        response_class=Response,
+    )
+    async def observe(campaign_id: CampaignPath, request: Request) -> Response:
+        """Learn observations made elsewhere: all of them or, if one is wrong, none."""
+        observations = await read_batch(request)
+        return json_reply(render_report(await ledger.submit(Observe(campaign_id, observations))))
+
+    @router.get(
+        "/campaigns/{campaign_id}/model",
+        operation_id="getModel",
+        responses={200: {"model": ModelReply}},
+        response_class=Response,
+    )
+    async def get_model(campaign_id: CampaignPath) -> Response:
+        """Report what the model has learned, and what may be claimed about it."""
+        return json_reply(render_report(await ledger.submit(Describe(campaign_id))))
+
+    return router
+
+
+def _warm_start(item: ObservationItem) -> WarmStart:
+    when = item.observed_at
+    return WarmStart(
+        arm_id=item.arm_id,
+        reward=item.reward,
+        features=floats(item.features),
+        context=floats(item.context),
+        observation_id=item.observation_id,
+        observed_at=None if when is None else round(when.timestamp() * 1e6),
+        propensity=item.propensity,
+    )
+
+
+def _campaign(record: CampaignRecord | None) -> Response:
+    if record is None:
+        raise NotFoundError("there is no such campaign")
+    return json_reply(render_campaign(record), 201 if record.created else 200)
+
+
+def _arm(record: CampaignRecord | None, arm_id: str) -> Response:
+    for arm in () if record is None else record.arms:
+        if arm.arm_id == arm_id:
+            return json_reply(render_arm(arm), 201 if record is not None and record.created else 200)
+    raise NotFoundError("there is no such arm")
+
+
+DOCUMENTED_MODELS: list[type[BaseModel]] = [
+    CampaignConfiguration,
+    CampaignChange,
+    ArmRequest,
+    ArmChange,
+    ObservationBatch,
+]

@@ -1,0 +1,163 @@
+"""Routes that decide and learn. They only parse, submit and render."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from fastapi import APIRouter, Request, Response
+from pydantic import BaseModel, ValidationError
+
+from prudent.api import examples
+from prudent.api.problems import describe_error, describe_validation, is_not_json
+from prudent.api.replies import (
+    PROBLEMS,
+    Problem,
+    RewardBatchReply,
+    RewardReply,
+    SelectBatchReply,
+    SelectReply,
+    json_reply,
+    render_decision,
+    render_receipt,
+)
+from prudent.api.requests import RewardBatch, RewardRequest, SelectBatch, SelectRequest
+from prudent.api.server.bodies import Bodies, Raw, documented, floats, matrix_of
+from prudent.errors import InvalidCommandError
+from prudent.ledger.commands import Command, Floats, Reward, Select
+from prudent.ledger.ledger import Ledger
+
+Item = TypeVar("Item", bound=BaseModel)
+Failure = dict[str, Any]
+"""What a failed item of a batch is answered with."""
+
+
+def select_command(request: SelectRequest) -> Select:
+    """The request in the ledger's terms. Raises InvalidCommandError for a name that is there twice."""
+    for field in ("eligible", "exclude"):
+        names = getattr(request, field)
+        if names is not None and len(set(names)) != len(names):
+            raise InvalidCommandError("names an arm twice", field=field)
+    arms, matrix = request.arms, None
+    listed: list[tuple[str, Floats | None]] | None = None
+    if arms is not None:
+        matrix = matrix_of([arm.features for arm in arms])
+        rows = [floats(arm.features) for arm in arms] if matrix is None else matrix
+        listed = [(arm.arm_id, row) for arm, row in zip(arms, rows, strict=True)]
+    return Select(
+        campaign_id=request.campaign_id,
+        decision_id=request.decision_id,
+        arms=listed,
+        matrix=matrix,
+        context=floats(request.context),
+        eligible=None if request.eligible is None else frozenset(request.eligible),
+        exclude=frozenset(request.exclude),
+        explore=request.explore,
+        explain=request.explain,
+        chosen_arm_id=request.chosen_arm_id,
+    )
+
+
+def reward_command(request: RewardRequest) -> Reward:
+    """The request in the ledger's terms."""
+    return Reward(request.decision_id, request.reward, request.arm_id)
+
+
+def decision_routes(ledger: Ledger, bodies: Bodies) -> APIRouter:
+    """``/select``, ``/reward`` and their batches."""
+    router = APIRouter(tags=["decisions"], responses=PROBLEMS)
+    read_select, read_reward = bodies.of(SelectRequest), bodies.of(RewardRequest)
+    read_selects = bodies.batches_of(SelectBatch, item_reader(bodies.validator(SelectRequest), select_command))
+    read_rewards = bodies.batches_of(RewardBatch, item_reader(bodies.validator(RewardRequest), reward_command))
+
+    @router.post(
+        "/select",
+        operation_id="select",
+        responses={200: {"model": SelectReply}},
+        openapi_extra=documented(SelectRequest, examples.SELECT),
+        response_class=Response,
+    )
+    async def select(request: Request) -> Response:
+        """Choose an arm. The decision is durable before the reply.
+
+        The same decision_id with the same request returns the stored decision; with another request it is a 409.
+        """
+        decision = await ledger.submit(select_command(await read_select(request)))
+        return json_reply(render_decision(decision))
+
+    @router.post(
+        "/reward",
+        operation_id="reward",
+        responses={200: {"model": RewardReply}},
+        openapi_extra=documented(RewardRequest, examples.REWARD),
+        response_class=Response,
+    )
+    async def reward(request: Request) -> Response:
+        """Report a decision's reward. It is durable and learned before the reply.
+
+        The same value again changes nothing (`duplicate: true`); another value is a 409.
+        """
+        receipt = await ledger.submit(reward_command(await read_reward(request)))
+        return json_reply(render_receipt(receipt))
+
+    @router.post(
+        "/select/batch",
+        operation_id="selectBatch",
+        responses={200: {"model": SelectBatchReply}},
+        openapi_extra=documented(SelectBatch, {"items": [examples.SELECT]}),
+        response_class=Response,
+    )
+    async def select_batch(request: Request) -> Response:
+        """Many selects; one item's failure fails no other."""
+        return await _answer(ledger, await read_selects(request), render_decision)
+
+    @router.post(
+        "/reward/batch",
+        operation_id="rewardBatch",
+        responses={200: {"model": RewardBatchReply}},
+        openapi_extra=documented(RewardBatch, {"items": [examples.REWARD]}),
+        response_class=Response,
+    )
+    async def reward_batch(request: Request) -> Response:
+        """Many rewards; one item's failure fails no other."""
+        return await _answer(ledger, await read_rewards(request), render_receipt)
+
+    return router
+
+
+def item_reader(
+    validate: Callable[[Raw], Item], to_command: Callable[[Item], Command]
+) -> Callable[[Raw], Command | Failure]:
+    """What becomes of one item of a batch: a command, or the problem that it is answered with."""
+
+    def read(item: Raw) -> Command | Failure:
+        try:
+            return to_command(validate(item))
+        except ValidationError as error:
+            if is_not_json(error):
+                raise  # then the whole body is none
+            return _failed(describe_validation(error))
+        except InvalidCommandError as error:
+            return _failed(describe_error(error))
+
+    return read
+
+
+async def _answer(ledger: Ledger, items: list[Command | Failure], render: Callable[[Any], dict[str, Any]]) -> Response:
+    """Submit the valid items together; answer all in their order."""
+    outcomes = iter(await ledger.submit_all([item for item in items if not isinstance(item, dict)]))
+    replies: list[dict[str, Any]] = []
+    for item in items:
+        outcome = item if isinstance(item, dict) else next(outcomes)
+        if isinstance(outcome, dict):
+            replies.append(outcome)
+        elif isinstance(outcome, Exception):
+            replies.append(_failed(describe_error(outcome)))
+        else:
+            replies.append(render(outcome) | {"status": 200})
+    return json_reply({"items": replies})
+
+
+def _failed(body: dict[str, Any]) -> Failure:
+    return {name: body[name] for name in ("status", "title", "detail", "errors")}
+
+
+DOCUMENTED_MODELS: list[type[BaseModel]] = [SelectRequest, RewardRequest, SelectBatch, RewardBatch, Problem]

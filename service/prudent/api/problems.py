@@ -1,0 +1,206 @@
+"""Errors as application/problem+json (RFC 9457). The input is never echoed."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+import structlog
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from pydantic import ValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+
+from prudent.campaigns import InvalidConfigurationError
+from prudent.errors import (
+    CommandError,
+    ConflictError,
+    InvalidCommandError,
+    NotFoundError,
+    UnavailableError,
+)
+from prudent.observability.logs import request_id
+from prudent.transfer.checks import DamagedFileError
+
+logger = structlog.get_logger(__name__)
+
+ERRORS_MAX = 20
+ERRORS_COUNTED_MAX = 10_000
+"""Past it none is described: a million unknown fields would take fourteen seconds and half a gigabyte."""
+TITLES = {
+    400: "Bad request",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "Not found",
+    405: "Method not allowed",
+    408: "Too slow",
+    409: "Conflict",
+    413: "Too large",
+    415: "Unsupported media type",
+    422: "Invalid request",
+    431: "Head too large",
+    500: "Internal error",
+    503: "Unavailable",
+}
+STATUSES: dict[type[Exception], int] = {
+    NotFoundError: 404,
+    ConflictError: 409,
+    InvalidCommandError: 422,
+    DamagedFileError: 422,
+    InvalidConfigurationError: 422,
+}
+"""Business errors know no HTTP; this table does."""
+
+_UNION_TAGS = {"mean", "expectile", "entropic", "shared", "disjoint", "multi-armed"}
+_PLAIN_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}")
+_NOT_FIELDS = re.compile(r"float|int|str|bool|constrained-.*|literal\[.*|list\[.*|nullable.*|function-.*")
+
+
+class BadBodyError(Exception):
+    """A body that is refused before it is parsed."""
+
+    def __init__(self, status: int, detail: str) -> None:
+        super().__init__(detail)
+        self.status, self.detail = status, detail
+
+
+class InvalidItemError(Exception):
+    """An item of a batch that does not fit its schema, where all items are accepted or none."""
+
+    def __init__(self, place: int, error: ValidationError) -> None:
+        super().__init__(place)
+        self.place, self.error = place, error
+
+
+def problem(status: int, detail: str, errors: Sequence[dict[str, str]] = ()) -> dict[str, Any]:
+    """The body of a problem."""
+    title = TITLES.get(status, "Error")
+    kind = title.lower().replace(" ", "-")
+    found = {"type": f"urn:prudent:{kind}", "title": title, "status": status, "detail": detail}
+    return found | {"errors": list(errors[:ERRORS_MAX])}
+
+
+def respond(body: dict[str, Any], headers: dict[str, str] | None = None) -> Response:
+    """A problem as a response. It names its request, so that a user's report leads to the lines of the log."""
+    named = body | {"request_id": request_id.get()}
+    return Response(orjson.dumps(named), body["status"], headers, "application/problem+json")
+
+
+def describe_error(error: Exception) -> dict[str, Any]:
+    """The problem that belongs to one of our own errors; a defect is logged, not shown."""
+    if isinstance(error, UnavailableError):
+        return problem(503, error.message)
+    status = STATUSES.get(type(error))
+    if status is None:
+        logger.error("request failed", exc_info=error)
+        return problem(500, "an internal error; it has been logged")
+    message = error.message if isinstance(error, CommandError | InvalidConfigurationError) else str(error)
+    field = getattr(error, "field", None)
+    if field is None:
+        return problem(status, message)
+    return problem(status, f"{field}: {message}", [{"field": field, "message": message}])
+
+
+def describe_validation(
+    error: ValidationError | RequestValidationError, *, below: tuple[str | int, ...] = ()
+) -> dict[str, Any]:
+    """The problem that belongs to a body, path or query, or to the part ``below``, that does not fit its schema."""
+    if isinstance(error, ValidationError):
+        if error.error_count() > ERRORS_COUNTED_MAX:
+            return problem(422, f"the request does not fit the schema: it has more than {ERRORS_COUNTED_MAX} errors")
+        details: Sequence[Any] = error.errors(include_url=False, include_input=False)
+    else:
+        details = error.errors()
+    errors = [{"field": _field(one, below), "message": _message(one)} for one in details[:ERRORS_MAX]]
+    if len(errors) == 1 and errors[0]["field"] == "body":
+        return problem(422, errors[0]["message"], errors)
+    fields = ", ".join(dict.fromkeys(one["field"] for one in errors))
+    return problem(422, f"the request does not fit the schema: {fields}", errors)
+
+
+def is_not_json(error: ValidationError) -> bool:
+    """Whether the bytes could not even be parsed."""
+    return (
+        error.error_count() == 1 and error.errors(include_url=False, include_input=False)[0]["type"] == "json_invalid"
+    )
+
+
+def _field(error: Any, below: tuple[str | int, ...]) -> str:
+    """Dotted path of the field. A name that the client made up is shown only if it could be a misspelt one of ours."""
+    if error["type"] == "json_invalid":
+        return "body"
+    location = [*below, *error["loc"]]
+    if error["type"] == "extra_forbidden" and not _PLAIN_NAME.fullmatch(str(location[-1])):
+        location[-1] = "(unknown field)"
+    if location and location[0] in {"body", "query", "path"}:  # FastAPI's, of parameters
+        del location[0]
+    names = [
+        str(part)
+        for place, part in enumerate(location)
+        if isinstance(part, int)
+        or place == 0
+        or not _is_label(part, location[place - 1], last=place == len(location) - 1)
+    ]
+    return ".".join(names) or "body"
+
+
+def _is_label(part: str, before: str | int, *, last: bool) -> bool:
+    """Whether pydantic put this into the path to name a member of a union, not a field."""
+    return (part in _UNION_TAGS and before in {"risk", "model"}) or (last and bool(_NOT_FIELDS.fullmatch(part)))
+
+
+def _message(error: Any) -> str:
+    kind, context = error["type"], error.get("ctx", {})
+    if kind == "union_tag_invalid":
+        return f"must have {context['discriminator']} one of {context['expected_tags']}"
+    if kind == "union_tag_not_found":
+        return f"must have {context['discriminator']}"
+    if kind == "extra_forbidden":
+        return "is not a field of this request"
+    if kind == "json_invalid":
+        return f"the body is not valid JSON: {context.get('error', 'it cannot be parsed')}"
+    if kind == "value_error":
+        return str(context.get("error", "is not valid"))
+    message: str = error["msg"]
+    return message[:1].lower() + message[1:]
+
+
+def install(app: FastAPI) -> None:
+    """Answer every kind of error with a problem."""
+
+    async def on_own(_request: Request, error: Exception) -> Response:
+        body = describe_error(error)
+        headers = {"Retry-After": str(error.retry_after_seconds)} if isinstance(error, UnavailableError) else None
+        return respond(body, headers)
+
+    async def on_validation(_request: Request, error: Exception) -> Response:
+        assert isinstance(error, ValidationError | RequestValidationError)  # noqa: S101  # by registration
+        return respond(describe_validation(error))
+
+    async def on_invalid_item(_request: Request, error: Exception) -> Response:
+        assert isinstance(error, InvalidItemError)  # noqa: S101  # by registration
+        return respond(describe_validation(error.error, below=("items", error.place)))
+
+    async def on_bad_body(_request: Request, error: Exception) -> Response:
+        assert isinstance(error, BadBodyError)  # noqa: S101  # by registration
+        # the rest of a refused body is not read: the connection cannot be used again
+        return respond(problem(error.status, error.detail), {"Connection": "close"})
+
+    async def on_http(_request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)  # noqa: S101  # by registration
+        detail = {404: "there is nothing at this address", 405: "this address does not take this method"}
+        body = problem(error.status_code, detail.get(error.status_code, TITLES.get(error.status_code, "error")))
+        return respond(body, dict(error.headers or {}))
+
+    async def on_disconnect(_request: Request, _error: Exception) -> Response:
+        return Response(status_code=499)  # nobody reads it; without it a traceback would be logged
+
+    for own in (CommandError, UnavailableError, InvalidConfigurationError, Exception):
+        app.add_exception_handler(own, on_own)
+    for invalid in (ValidationError, RequestValidationError):
+        app.add_exception_handler(invalid, on_validation)
+    app.add_exception_handler(InvalidItemError, on_invalid_item)
+    app.add_exception_handler(BadBodyError, on_bad_body)
+    app.add_exception_handler(HTTPException, on_http)
+    app.add_exception_handler(ClientDisconnect, on_disconnect)

@@ -1,0 +1,305 @@
+"""Replies: their schemas for the documentation, and how they are rendered."""
+
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+import orjson
+from fastapi import Response
+from pydantic import BaseModel, Field
+
+from prudent.campaigns import Algorithm, CampaignConfiguration, Model, RewardRules, Risk, configuration_warnings
+from prudent.core.policy import Reason
+from prudent.ledger.administration import CampaignRecord
+from prudent.ledger.commands import Decision, ModelReport, ObserveReceipt, RewardReceipt
+from prudent.ledger.state import features_from_bytes
+from prudent.store.campaigns import ArmRow
+
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    "default": {
+        "description": "A problem",
+        "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
+    }
+}
+"""For the documentation of every route: what an error looks like."""
+
+
+Interval = Annotated[list[float], Field(min_length=2, max_length=2, description="Lower end, upper end.")]
+
+
+class ScoredArmReply(BaseModel):
+    """One candidate."""
+
+    arm_id: str
+    estimate: float = Field(description="Estimated risk-adjusted reward, in reward units.")
+    bonus: float
+    index: float = Field(description="estimate + exploration x bonus.")
+
+
+class ContributionReply(BaseModel):
+    """What a feature adds to an estimate."""
+
+    feature: str = Field(description="Its name; without names, its place in the request; `intercept` for the constant.")
+    contribution: float = Field(description="Parameter x feature, centred and scaled as the campaign says.")
+
+
+INTERVAL = (
+    "Asymptotic 95% interval (sandwich variance); no guarantee, and not the bonus. null where it cannot be had: few "
+    "observations, a parameter_bound that binds, features that hardly any observation tells about, "
+    "linucb-ogd-cr, or too many observations to sum over."
+)
+
+
+class ExplainedArmReply(ScoredArmReply):
+    """One candidate of an explained decision."""
+
+    interval: Interval | None = Field(default=None, description=f"Of the risk at these features. {INTERVAL}")
+    contributions: list[ContributionReply] | None = Field(
+        default=None,
+        description="They sum to the estimate. null for multi-armed campaigns, and for the worse arms of a decision "
+        "with more than 2,000 of them.",
+    )
+
+
+class SelectReply(ScoredArmReply):
+    """A decision, recorded before this reply."""
+
+    decision_id: str
+    campaign_id: str
+    reason: Reason
+    greedy_arm_id: str = Field(description="The arm with the best estimate.")
+    exploring: bool
+    propensity: float | None = Field(description="1 by index, 1/n in an n-way tie, null for an external choice.")
+    observations: int = Field(description="Sequence of the state used.")
+    recommended_arm_id: str | None = Field(default=None, description="Only of an external choice.")
+    arms: list[ExplainedArmReply] | None = Field(default=None, description="Only if asked by explain; best first.")
+
+
+class RewardReply(BaseModel):
+    """A reward, recorded and learned before this reply."""
+
+    decision_id: str
+    campaign_id: str
+    arm_id: str
+    reward: float
+    observations: int = Field(description="This reward's own sequence, also on a repeat.")
+    duplicate: bool
+    learned: bool = Field(description="false while the campaign is paused.")
+
+
+class ItemStatus(BaseModel):
+    """Status of one item of a batch, as if it had been sent alone."""
+
+    status: int
+
+
+class SelectItemReply(SelectReply, ItemStatus):
+    """One decision of a batch."""
+
+
+class RewardItemReply(RewardReply, ItemStatus):
+    """One reward of a batch."""
+
+
+class FailedItemReply(ItemStatus):
+    """One item that failed; the others did not suffer from it."""
+
+    title: str
+    detail: str
+    errors: list["FieldError"] = []
+
+
+class SelectBatchReply(BaseModel):
+    """Answers in the order of the items."""
+
+    items: list[SelectItemReply | FailedItemReply]
+
+
+class RewardBatchReply(BaseModel):
+    """Answers in the order of the items."""
+
+    items: list[RewardItemReply | FailedItemReply]
+
+
+class ObservationsReply(BaseModel):
+    """What became of the observations."""
+
+    accepted: int
+    duplicates: int
+    observations: int = Field(description="Head of the log afterwards.")
+
+
+class ArmReply(BaseModel):
+    """A registered arm."""
+
+    arm_id: str
+    features: list[float] | None
+    status: Literal["active", "paused", "retired"]
+
+
+class CampaignReply(BaseModel):
+    """A campaign as resolved, with defaults filled in."""
+
+    campaign_id: str
+    description: str
+    risk: Risk
+    model: Model
+    arms: list[ArmReply]
+    algorithm: Algorithm
+    reward: RewardRules
+    seed: int
+    status: Literal["active", "paused", "archived"]
+    observations: int
+    created_at: datetime
+    warnings: list[str] = Field(
+        description="What is allowed and may still hurt, such as a regularization too small for the features' scale."
+    )
+
+
+class CampaignListReply(BaseModel):
+    """A page of campaigns; pass ``next_cursor`` as cursor for the next one."""
+
+    items: list[CampaignReply]
+    next_cursor: str | None
+
+
+class ArmModelReply(BaseModel):
+    """What is known of an arm."""
+
+    arm_id: str
+    status: str
+    theta: list[float] | None
+    radius: float | None
+    inside_ball: bool | None = Field(
+        description="Disjoint and multi-armed: whether this arm's theta lies inside its ball; null without one."
+    )
+    theta_intervals: list[Interval | None] | None = Field(description=f"Of each parameter. {INTERVAL}")
+
+
+class ModelReply(BaseModel):
+    """What the model has learned."""
+
+    campaign_id: str
+    algorithm: str
+    observations: int = Field(description="Sequence of the state.")
+    head: int = Field(description="Last sequence number of the log; larger while paused.")
+    feature_names: list[str] = Field(
+        description="Of the parameters, in their order: names of features, or their places; empty for multi-armed."
+    )
+    theta: list[float] | None = Field(description="Shared model.")
+    theta_intervals: list[Interval | None] | None = Field(description=f"Shared model, of each parameter. {INTERVAL}")
+    arms: list[ArmModelReply]
+    conditioning: float
+    noise_scale: float = Field(description="In use; measured where the configuration says null.")
+    parameter_bound: float
+    radius: float | None
+    guaranteed: bool
+    guarantee_note: str
+    inside_ball: bool | None = Field(
+        description="Whether every theta has a norm below parameter_bound, so that the ball does not bind; null "
+        "where the campaign has no parameter_bound."
+    )
+    regret_bound: float | None = Field(
+        description="What the regret of the observations so far stays below, in reward units, with the probability "
+        "and under the conditions of guarantee_note, if the index decided each round on the rewards of all rounds "
+        "before. null where nothing is guaranteed, exploration is below 1, or there is no arm yet."
+    )
+    convergence: dict[str, int | bool | None]
+    features_above_bound: int
+    warnings: list[str]
+    state_digest: str | None = Field(description="Of the state's bytes; null for the exact minimiser.")
+
+
+class HealthReply(BaseModel):
+    """Whether the process lives, or is ready to serve."""
+
+    status: Literal["ok", "unavailable"]
+    detail: str | None = None
+
+
+class FieldError(BaseModel):
+    """What is wrong with one field."""
+
+    field: str
+    message: str
+
+
+class Problem(BaseModel):
+    """An error, as RFC 9457 describes it."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    errors: list[FieldError] = []
+    request_id: str | None = Field(default=None, description="Also in the header X-Request-ID, and in the logs.")
+
+
+def render_decision(decision: Decision) -> dict[str, Any]:
+    """A decision as SelectReply."""
+    reply: dict[str, Any] = {
+        "decision_id": decision.decision_id,
+        "campaign_id": decision.campaign_id,
+        "arm_id": decision.arm_id,
+        "estimate": decision.estimate,
+        "bonus": decision.bonus,
+        "index": decision.index,
+        "reason": decision.reason,
+        "greedy_arm_id": decision.greedy_arm_id,
+        "exploring": decision.exploring,
+        "propensity": decision.propensity,
+        "observations": decision.observations,
+    }
+    if decision.recommended_arm_id is not None:
+        reply["recommended_arm_id"] = decision.recommended_arm_id
+    if decision.arms is not None:
+        reply["arms"] = [asdict(arm) for arm in decision.arms]
+    return reply
+
+
+def render_receipt(receipt: RewardReceipt) -> dict[str, Any]:
+    """A receipt as RewardReply: its fields have the contract's names."""
+    return receipt._asdict()
+
+
+def render_report(report: ObserveReceipt | ModelReport) -> dict[str, Any]:
+    """A report as ObservationsReply or ModelReply: its fields have the contract's names."""
+    return asdict(report)
+
+
+def render_campaign(record: CampaignRecord) -> dict[str, Any]:
+    """A campaign as CampaignReply."""
+    configuration = CampaignConfiguration.model_validate_json(record.row.configuration)
+    return configuration.model_dump(mode="json") | {
+        "arms": [render_arm(arm) for arm in record.arms],
+        "status": record.row.status,
+        "observations": record.row.head,
+        "created_at": render_instant(record.row.created_at),
+        "warnings": configuration_warnings(configuration),
+    }
+
+
+def render_arm(arm: ArmRow) -> dict[str, Any]:
+    """An arm as ArmReply."""
+    features = None if arm.features is None else features_from_bytes(arm.features).tolist()
+    return {"arm_id": arm.arm_id, "features": features, "status": arm.status}
+
+
+def render_instant(microseconds: int) -> str:
+    """RFC 3339 in UTC."""
+    return datetime.fromtimestamp(microseconds / 1e6, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+class JsonReply(Response):
+    """A body of JSON. Starlette's own constructor takes longer than everything else that a reply needs."""
+
+    def __init__(self, body: bytes, status: int) -> None:
+        self.status_code = status
+        self.body = body
+        self.background = None
+        self.raw_headers = [(b"content-length", b"%d" % len(body)), (b"content-type", b"application/json")]
+
+
+def json_reply(body: Any, status: int = 200) -> Response:
+    """A body as JSON, without FastAPI's validation of what we made ourselves."""
+    return JsonReply(orjson.dumps(body), status)

@@ -1,0 +1,102 @@
+"""Routes that move a campaign: its export, streamed page by page, and its import, step by step."""
+
+from collections.abc import AsyncIterator, Iterable
+from typing import Any
+
+import structlog
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import StreamingResponse
+
+from prudent.api.campaigns import CampaignPath
+from prudent.api.replies import PROBLEMS, CampaignReply, json_reply, render_campaign
+from prudent.api.server.bodies import Bodies
+from prudent.clock import Clock
+from prudent.errors import CommandError, NotFoundError, UnavailableError
+from prudent.ledger.administration import CampaignRecord
+from prudent.ledger.import_steps import GiveUpImport, Import
+from prudent.ledger.ledger import Ledger
+from prudent.settings import Limits
+from prudent.store.read_pool import Reader
+from prudent.transfer.exporting import begin_export
+from prudent.transfer.lines import MEDIA_TYPE
+from prudent.transfer.reading import ImportReader
+
+logger = structlog.get_logger(__name__)
+
+_FILE: dict[str, Any] = {MEDIA_TYPE: {"schema": {"type": "string", "description": "One JSON object a line."}}}
+
+
+def transfer_routes(ledger: Ledger, read: Reader, bodies: Bodies, limits: Limits, clock: Clock) -> APIRouter:
+    """``/campaigns/{campaign_id}/export`` and ``/import``."""
+    router = APIRouter(tags=["campaigns"], responses=PROBLEMS)
+
+    @router.get(
+        "/campaigns/{campaign_id}/export",
+        operation_id="exportCampaign",
+        responses={200: {"content": _FILE, "description": "Header, arms, log, decisions, trailer"}},
+        response_class=Response,
+    )
+    async def export_campaign(campaign_id: CampaignPath) -> Response:
+        """Export a campaign as it is now, with its log and its decisions: everything that an import needs.
+
+        The last line is a trailer; a file without it is not complete.
+        """
+        export = await read(begin_export, campaign_id, clock)
+        if export is None:
+            raise NotFoundError("there is no such campaign")
+
+        async def pages() -> AsyncIterator[bytes]:
+            while (page := await read(export.next_page)) is not None:
+                yield page
+
+        return StreamingResponse(
+            pages(),
+            media_type=MEDIA_TYPE,
+            headers={"Content-Disposition": f'attachment; filename="{campaign_id}.ndjson"'},
+        )
+
+    @router.post(
+        "/import",
+        operation_id="importCampaign",
+        status_code=201,
+        responses={201: {"model": CampaignReply}},
+        openapi_extra={"requestBody": {"required": True, "content": _FILE}},
+        response_class=Response,
+    )
+    async def import_campaign(request: Request) -> Response:
+        """Import an exported campaign, under its own id, which must be free: all of it or, if a line is wrong, nothing.
+
+        Nobody sees it before it is complete.
+        """
+        reader, chunks = ImportReader(limits.body_bytes_max), bodies.stream_ndjson(request)
+        try:
+            async for chunk in chunks:
+                await _take(reader, reader.feed(chunk))
+            record = await _take(reader, reader.close())
+        except BaseException as error:
+            await _give_up(reader.key)
+            if isinstance(error, CommandError | UnavailableError):
+                async for _ in chunks:  # who is still sending would not see the answer
+                    pass
+            raise
+        assert record is not None  # noqa: S101  # close() ends with a step, or raises
+        return json_reply(render_campaign(record), 201)
+
+    async def _take(reader: ImportReader, steps: Iterable[Import]) -> CampaignRecord | None:
+        record = None
+        for step in steps:
+            record = await ledger.administer(step)
+            if record is not None:
+                reader.key = record.row.key
+        return record
+
+    async def _give_up(key: int) -> None:
+        """What was staged is removed by and by; if not even this can be said now, then after a while."""
+        if not key:
+            return
+        try:
+            await ledger.administer(GiveUpImport(key))
+        except UnavailableError as error:
+            logger.warning("an unfinished import stays for a while", error=error.message)
+
+    return router

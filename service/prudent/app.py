@@ -1,0 +1,130 @@
+"""The only place where the parts meet."""
+
+import asyncio
+import gc
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from importlib.metadata import version
+from os import environ
+from pathlib import Path
+
+from fastapi import FastAPI
+from threadpoolctl import threadpool_limits
+
+from prudent.api import campaigns, decisions, documentation, operations, problems, reports, transfer
+from prudent.api.server import authentication
+from prudent.api.server.bodies import Bodies
+from prudent.api.server.fast_path import HotRoutes, hot_routes
+from prudent.clock import steady_clock
+from prudent.dashboard.assets import Assets, asset_routes
+from prudent.dashboard.login import login_routes
+from prudent.dashboard.pages import page_routes
+from prudent.dashboard.queries import Looks
+from prudent.dashboard.rendering import Pages
+from prudent.dashboard.try_select import trying_routes
+from prudent.demo import create_demo
+from prudent.ledger.ledger import Ledger
+from prudent.observability import logs
+from prudent.observability.metrics import Metrics
+from prudent.observability.multiprocess import FOLDER_VARIABLE
+from prudent.preflight import is_loopback
+from prudent.security.keys import KeyRing
+from prudent.security.sessions import Sessions
+from prudent.settings import Limits, Settings, read_settings
+from prudent.store.engines import create_read_engine, create_write_engine, parse_database_url
+from prudent.store.read_pool import Reader
+
+YOUNG_OBJECTS_MAX = 10_000
+"""Before they are looked at for cycles: a batch with its requests has thousands, and makes hardly any garbage."""
+
+
+def create_app(settings: Settings, metrics_folder: Path | None = None) -> FastAPI:
+    """The service. Nothing is opened or started before its lifespan begins.
+
+    metrics_folder: where the workers of one `prudent serve` add up their counters.
+    """
+    url = parse_database_url(settings.database_url)
+    write, read_engine = create_write_engine(url), create_read_engine(url)
+    metrics = Metrics(metrics_folder)
+    clock = steady_clock()
+    ledger = Ledger(write, read_engine, limits=settings.limits, metrics=metrics, clock=clock)
+    read = Reader(read_engine)
+    bodies = Bodies(settings.limits)
+    ring = KeyRing(may_be_open=is_loopback(settings.host), admin_key=settings.admin_key)
+    sessions = Sessions(settings, clock=time.time)
+    assets = Assets()
+    pages, looks = Pages(assets), Looks(ledger, read)
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[dict[str, Limits]]:
+        # one thread a product: replays are then equal to the last bit, and small matrices are faster
+        with threadpool_limits(1):
+            ledger.start()
+            if settings.demo:
+                await create_demo(ledger)
+            await authentication.load_keys(ring, read)
+            watch = asyncio.create_task(authentication.watch_keys(ring, read, settings.keys_refresh_seconds))
+            gc.collect()
+            gc.freeze()  # the start-up heap is never garbage; scanning it made the slowest 1% of requests
+            gc.enable()  # prudent serve has loaded everything without it
+            gc.set_threshold(YOUNG_OBJECTS_MAX, *gc.get_threshold()[1:])
+            try:
+                yield {"limits": settings.limits}  # for the connections' protocol
+            finally:
+                watch.cancel()
+                with suppress(asyncio.CancelledError):
+                    await watch
+                ledger.stop()
+                read.close()
+                write.dispose()
+                read_engine.dispose()
+                stop_tracing()
+
+    app = FastAPI(
+        title="Prudent",
+        version=version("prudent"),
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        # off, because looking for a tracer takes a tenth of a request even where there is none
+        telemetry={"tracing": False, "metrics": False, "logs": False},
+    )
+    deciding = decisions.decision_routes(ledger, bodies)
+    app.add_middleware(HotRoutes, application=app, routes=hot_routes(deciding))
+    if settings.auth:
+        app.add_middleware(authentication.RequireKey, ring=ring, sessions=sessions)
+    app.add_middleware(operations.CountRequests, metrics=metrics, log_all=settings.log_level == "debug")
+    stop_tracing = trace_requests(app) if settings.tracing else lambda: None
+    problems.install(app)
+    app.include_router(deciding)
+    app.include_router(campaigns.campaign_routes(ledger, read, bodies))
+    app.include_router(campaigns.arm_routes(ledger, bodies))
+    app.include_router(campaigns.learning_routes(ledger, bodies))
+    app.include_router(reports.report_routes(read, clock))
+    app.include_router(transfer.transfer_routes(ledger, read, bodies, settings.limits, clock))
+    app.include_router(operations.operation_routes(ledger, read, metrics))
+    app.include_router(page_routes(ledger, read, looks, pages))
+    app.include_router(trying_routes(ledger, looks, pages))
+    app.include_router(login_routes(pages, ring, sessions))
+    app.include_router(asset_routes(assets))
+    documentation.install(app)
+    return app
+
+
+def trace_requests(app: FastAPI) -> Callable[[], None]:
+    """Trace all that the application answers; what to call when it stops. Needs the extra `telemetry`."""
+    from prudent.observability import tracing
+
+    provider = tracing.create_tracer_provider()
+    app.add_middleware(tracing.TraceRequests, provider=provider)
+    return provider.shutdown
+
+
+def create_app_from_environment() -> FastAPI:
+    """For uvicorn's worker processes, which get their settings from the environment."""
+    settings = read_settings()
+    logs.configure(settings.log_level)
+    folder = environ.get(FOLDER_VARIABLE) if settings.workers > 1 else None
+    return create_app(settings, None if folder is None else Path(folder))

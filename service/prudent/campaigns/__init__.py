@@ -1,0 +1,36 @@
+"""What a campaign is: its configuration, as requested and as resolved, and the policy that it describes."""
+
+from prudent.campaigns.configuration import (
+    Algorithm,
+    AlgorithmChange,
+    ArmConfiguration,
+    CampaignConfiguration,
+    Model,
+    RewardRules,
+    Risk,
+)
+from prudent.campaigns.construction import build_policy, index_settings, loss_of
+from prudent.campaigns.resolution import InvalidConfigurationError, resolve, resolve_change
+from prudent.campaigns.values import ArmId, CampaignId, DecisionId, Schema
+from prudent.campaigns.warnings import configuration_warnings
+
+__all__ = [
+    "Algorithm",
+    "AlgorithmChange",
+    "ArmConfiguration",
+    "ArmId",
+    "CampaignConfiguration",
+    "CampaignId",
+    "DecisionId",
+    "InvalidConfigurationError",
+    "Model",
+    "RewardRules",
+    "Risk",
+    "Schema",
+    "build_policy",
+    "configuration_warnings",
+    "index_settings",
+    "loss_of",
+    "resolve",
+    "resolve_change",
+]

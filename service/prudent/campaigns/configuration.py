@@ -1,0 +1,216 @@
+"""A campaign's configuration as the contract states it. Defaults are the contract's.
+
+``None`` for a dial means "resolved from the rest": resolution.py fills in what has one value, and what depends
+on the data (noise scale, conditioning, parameter bound) stays null and is reported by the model.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from prudent.campaigns.values import (
+    ARMS_MAX,
+    DESCRIPTION_MAX,
+    DIMENSION_MAX,
+    INTEGER_MAX,
+    ArmId,
+    CampaignId,
+    Feature,
+    Features,
+    RewardValue,
+    Schema,
+)
+
+LEVEL_MIN = 1e-6
+"""Of an expectile; the level is at most 1 less it."""
+GAMMA_MIN, GAMMA_MAX = 1e-9, 1e6
+TOLERANCE_MIN, TOLERANCE_MAX = 1e-6, 1e9
+"""Of the entropic measure's two forms, in magnitude: each is the other's range."""
+Positive = Annotated[float, Field(ge=1e-30, le=1e12)]
+"""So small and large that nobody wants more, and that no product, square or quotient leaves float64's range."""
+
+
+class MeanRisk(Schema):
+    """The average: no attention to bad outcomes."""
+
+    measure: Literal["mean"]
+
+
+class ExpectileRisk(Schema):
+    """The expectile: a shortfall below the value counts ``downside_weight`` times a surplus above it."""
+
+    measure: Literal["expectile"]
+    level: (
+        Annotated[float, Field(ge=LEVEL_MIN, le=1 - LEVEL_MIN, description="Below 1/2 is cautious, 1/2 the mean.")]
+        | None
+    ) = None
+    downside_weight: (
+        Annotated[
+            float,
+            Field(ge=LEVEL_MIN, le=1 / LEVEL_MIN, description="level = 1/(1 + downside_weight), within level's range."),
+        ]
+        | None
+    ) = None
+
+
+class EntropicRisk(Schema):
+    """The entropic risk: certainty equivalent under exponential utility. Needs reward bounds."""
+
+    measure: Literal["entropic"]
+    gamma: (
+        Annotated[
+            float,
+            Field(ge=-GAMMA_MAX, le=GAMMA_MAX, description="Negative is cautious; at least 1e-9 in magnitude."),
+        ]
+        | None
+    ) = None
+    risk_tolerance: (
+        Annotated[
+            float,
+            Field(
+                ge=-TOLERANCE_MAX,
+                le=TOLERANCE_MAX,
+                description="gamma = -1/risk_tolerance: about the R at which one would accept a coin flip "
+                "between winning R and losing R/2. At least 1e-6 in magnitude.",
+            ),
+        ]
+        | None
+    ) = None
+
+
+Risk = Annotated[MeanRisk | ExpectileRisk | EntropicRisk, Field(discriminator="measure")]
+
+
+class FeatureDescription(Schema):
+    """A named feature, centred and scaled at the door: the model sees (value - center)/scale."""
+
+    name: Annotated[str, Field(min_length=1, max_length=128)]
+    center: Feature = 0.0
+    scale: Annotated[float, Field(ge=1e-12, le=1e9)] = 1.0
+
+
+FeatureDescriptions = Annotated[list[FeatureDescription], Field(min_length=1, max_length=DIMENSION_MAX)]
+Dimension = Annotated[int, Field(ge=1, le=DIMENSION_MAX)]
+
+
+class SharedModel(Schema):
+    """One parameter for all arms; each arm has features."""
+
+    type: Literal["shared"]
+    dimension: Dimension
+    intercept: bool = False
+    features: FeatureDescriptions | None = None
+
+
+class DisjointModel(Schema):
+    """One context a request, one parameter an arm. arms x dimension^2 may be at most 4,000,000."""
+
+    type: Literal["disjoint"]
+    dimension: Dimension
+    intercept: bool = True
+    features: FeatureDescriptions | None = None
+
+
+class MultiArmedModel(Schema):
+    """No features: each arm has one number."""
+
+    type: Literal["multi-armed"]
+
+
+Model = Annotated[SharedModel | DisjointModel | MultiArmedModel, Field(discriminator="type")]
+
+
+class ArmConfiguration(Schema):
+    """An arm; the shared model may register its features, so that requests need not repeat them."""
+
+    arm_id: ArmId
+    features: Features | None = None
+
+
+Conditioning = Annotated[float, Field(ge=1e-12, le=1e12)] | Literal["theory", "self-concordant"] | None
+BonusName = Literal["local", "global", "local-tight", "global-tight"]
+Delta = Annotated[float, Field(ge=1e-100, lt=1)]
+Exploration = Annotated[float, Field(ge=0, le=1e6, description="Multiplies the bonus; 0 is greedy.")]
+Warmup = Annotated[int, Field(ge=0, le=10_000, description="Plays of each registered arm before the index decides.")]
+AlgorithmName = Literal["linucb", "linucb-cr", "linucb-ogd-cr", "linucb-onepass-cr"]
+
+
+class Algorithm(Schema):
+    """Estimator and index. See docs/mathematics.md for each dial."""
+
+    name: AlgorithmName = "linucb-cr"
+    regularization: Annotated[float, Field(ge=1e-12, le=1e12, description="Ridge weight alpha.")] | None = None
+    delta: Delta = 0.05
+    noise_scale: Annotated[Positive, Field(description="The paper's sigma; null is the data-driven dial.")] | None = (
+        None
+    )
+    exploration: Exploration = 1.0
+    parameter_bound: Annotated[Positive, Field(description="S, bound on the parameter's norm.")] | None = None
+    projection: Annotated[bool, Field(description="Constrain the estimate to parameter_bound.")] = True
+    feature_bound: Annotated[Positive, Field(description="L, bound on the features' norm.")] = 1.0
+    bonus: Annotated[BonusName, Field(description="linucb has its own, whatever this says.")] = "local-tight"
+    conditioning: Conditioning = None
+    warmup: Warmup = 2
+    radius: Annotated[
+        Literal["per-arm", "joint"] | None, Field(description="disjoint and multi-armed; per-arm by default.")
+    ] = None
+    episode_length: Annotated[int, Field(ge=1, le=1_000_000, description="linucb-ogd-cr; 5 by default.")] | None = None
+    step_size: (
+        Annotated[
+            Positive,
+            Field(
+                description="linucb-ogd-cr, harmonic schedule; 0.1 by default, for the entropic measure "
+                "0.1 / (|gamma| feature_bound^2)."
+            ),
+        ]
+        | None
+    ) = None
+    step_schedule: Annotated[
+        Literal["harmonic", "theory"] | None,
+        Field(description="linucb-ogd-cr; theory by default, for the entropic measure harmonic."),
+    ] = None
+    ogd_bonus: (
+        Annotated[
+            float,
+            Field(
+                ge=0,
+                le=1e12,
+                description="linucb-ogd-cr; the bonus gains ogd_bonus times the features' norm. Bounds the distance "
+                "from the exact estimate where it is known; 0 by default.",
+            ),
+        ]
+        | None
+    ) = None
+
+
+class AlgorithmChange(Schema):
+    """What of an algorithm may change at run time: the index, not the estimator. Absent fields stay."""
+
+    noise_scale: Positive | None = None
+    exploration: Exploration = 1.0
+    delta: Delta = 0.05
+    bonus: BonusName = "local-tight"
+    conditioning: Conditioning = None
+    warmup: Warmup = 2
+
+
+class RewardRules(Schema):
+    """Bounds of a reward, and what happens when none comes."""
+
+    minimum: RewardValue | None = None
+    maximum: RewardValue | None = None
+    timeout_seconds: Annotated[float, Field(gt=0, le=366 * 86_400.0)] | None = None
+    default: RewardValue | None = None
+
+
+class CampaignConfiguration(Schema):
+    """A campaign, as a request to create it. Only campaign_id, risk and model are required."""
+
+    campaign_id: CampaignId
+    description: Annotated[str, Field(max_length=DESCRIPTION_MAX)] = ""
+    risk: Risk
+    model: Model
+    arms: Annotated[list[ArmConfiguration], Field(max_length=ARMS_MAX)] = []
+    algorithm: Algorithm = Algorithm()
+    reward: RewardRules = RewardRules()
+    seed: Annotated[int, Field(ge=0, le=INTEGER_MAX)] = 0

@@ -1,0 +1,111 @@
+"""From a resolved configuration to the policy that it describes."""
+
+from typing import TypeVar
+
+import numpy as np
+
+from prudent.campaigns.configuration import (
+    CampaignConfiguration,
+    EntropicRisk,
+    ExpectileRisk,
+    MultiArmedModel,
+)
+from prudent.core.confidence import ConfidenceSettings
+from prudent.core.estimators import Estimator, ExactMinimizer, OnePass, OnlineGradient, Ridge
+from prudent.core.losses import EntropicLoss, ExpectileLoss, Loss, SquaredLoss
+from prudent.core.policy import FeatureMap, Policy
+
+T = TypeVar("T")
+
+
+def build_policy(creation: CampaignConfiguration, current: CampaignConfiguration, *, arms: int) -> Policy:
+    """A policy that has observed nothing.
+
+    creation, current: the resolved configuration as created and as it is now. What is learned depends on the
+    first alone, so that a replay of the log gives the same state whatever was patched since; the index on the
+    second. arms: how many are registered now.
+    """
+    feature_map = feature_map_of(creation)
+    loss = loss_of(creation)
+    shared = creation.model.type == "shared"
+    return Policy(
+        loss=loss,
+        estimator=_estimator(creation, loss, 1 if shared else arms, feature_map.model_dimension),
+        feature_map=feature_map,
+        confidence=index_settings(current),
+        exploration=current.algorithm.exploration,
+        blocks_at_creation=1 if shared else len(creation.arms),
+    )
+
+
+def loss_of(configuration: CampaignConfiguration) -> Loss:
+    """The loss that elicits the campaign's risk measure."""
+    risk, reward = configuration.risk, configuration.reward
+    if isinstance(risk, ExpectileRisk):
+        return ExpectileLoss(_known(risk.level))
+    if isinstance(risk, EntropicRisk):
+        return EntropicLoss(_known(risk.gamma), _known(reward.minimum), _known(reward.maximum))
+    return SquaredLoss()
+
+
+def index_settings(configuration: CampaignConfiguration) -> ConfidenceSettings:
+    """The dials of the bonus."""
+    algorithm = configuration.algorithm
+    return ConfidenceSettings(
+        regularization=_known(algorithm.regularization),
+        delta=algorithm.delta,
+        noise_scale=algorithm.noise_scale,
+        parameter_bound=algorithm.parameter_bound,
+        feature_bound=algorithm.feature_bound,
+        bonus=algorithm.bonus,
+        conditioning=algorithm.conditioning,
+        radius=algorithm.radius or "per-arm",
+        linear=algorithm.name == "linucb",
+        norm_bonus=algorithm.ogd_bonus or 0.0,
+    )
+
+
+def feature_map_of(configuration: CampaignConfiguration) -> FeatureMap:
+    """What is done to features at the door."""
+    model = configuration.model
+    if isinstance(model, MultiArmedModel):
+        return FeatureMap(np.zeros(0), np.ones(0), intercept=True)
+    if model.features is None:
+        return FeatureMap(np.zeros(model.dimension), np.ones(model.dimension), model.intercept)
+    return FeatureMap(
+        np.array([feature.center for feature in model.features]),
+        np.array([feature.scale for feature in model.features]),
+        model.intercept,
+    )
+
+
+def _estimator(configuration: CampaignConfiguration, loss: Loss, blocks: int, dimension: int) -> Estimator:
+    algorithm = configuration.algorithm
+    regularization = _known(algorithm.regularization)
+    bound = algorithm.parameter_bound if algorithm.projection else None
+    if algorithm.name == "linucb":
+        return Ridge(blocks, dimension, regularization)
+    if algorithm.name == "linucb-cr":
+        return ExactMinimizer(loss, blocks, dimension, regularization, bound)
+    start_observations = algorithm.warmup * len(configuration.arms)
+    if algorithm.name == "linucb-onepass-cr":
+        return OnePass(loss, blocks, dimension, regularization, bound, start_observations)
+    return OnlineGradient(
+        loss,
+        blocks,
+        dimension,
+        regularization,
+        bound,
+        feature_bound=algorithm.feature_bound,
+        episode_length=_known(algorithm.episode_length),
+        schedule=_known(algorithm.step_schedule),
+        step_size=_known(algorithm.step_size),
+        start_observations=start_observations,
+    )
+
+
+def _known(value: T | None) -> T:
+    """A value that resolution filled in."""
+    if value is None:
+        raise ValueError("the configuration is not resolved")
+    return value

@@ -1,0 +1,148 @@
+"""The command line's part about campaigns: list and show them, change their status, delete them."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import orjson
+import typer
+from rich.table import Column, Table
+
+from prudent.cli.console import ApiKey, DatabaseUrl, ServerUrl, checked_id, console, fail
+
+if TYPE_CHECKING:
+    from prudent.ledger.commands import CampaignStatus
+
+Json = dict[str, Any]
+CampaignId = Annotated[str, typer.Argument(metavar="CAMPAIGN", help="The campaign's id.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, as the API has it.")]
+
+app = typer.Typer(
+    help="Campaigns: list, show, pause, activate, archive, delete; on the database, or through a server with --url. "
+    "Servers may be running on the database: they read a campaign's status anew for every request, and a command "
+    "here is to them as another worker's.",
+    no_args_is_help=True,
+)
+
+
+@app.command("list")
+def list_command(
+    as_json: AsJson = False, database_url: DatabaseUrl = None, url: ServerUrl = None, api_key: ApiKey = None
+) -> None:
+    """List all campaigns. With --url: a reader's key."""
+    from prudent.cli.campaign_sources import opened_source
+
+    with opened_source(database_url, url, api_key, read_only=True) as source:
+        found = list(source.all())
+    if as_json:
+        _print_json(found)
+        return
+    if not found:
+        console.print("there are no campaigns")
+        return
+    table = Table(Column("campaign", overflow="fold"), "status", "model", "algorithm", "arms", "observations")
+    for one in found:
+        table.add_row(
+            one["campaign_id"],
+            one["status"],
+            one["model"]["type"],
+            one["algorithm"]["name"],
+            str(len(one["arms"])),
+            str(one["observations"]),
+        )
+    console.print(table, markup=False)
+
+
+@app.command()
+def show(
+    campaign: CampaignId,
+    as_json: AsJson = False,
+    database_url: DatabaseUrl = None,
+    url: ServerUrl = None,
+    api_key: ApiKey = None,
+) -> None:
+    """Show a campaign and its arms; with --json all of its settings. With --url: a reader's key."""
+    from prudent.cli.campaign_sources import opened_source
+
+    with opened_source(database_url, url, api_key, read_only=True) as source:
+        found = source.one(checked_id(campaign))
+    if as_json:
+        _print_json(found)
+        return
+    facts = Table(show_header=False)
+    for name in ("campaign_id", "description", "status", "observations", "created_at"):
+        facts.add_row(name, str(found[name]))
+    facts.add_row("risk", _risk(found["risk"]))
+    facts.add_row("model", ", ".join(f"{name} {value}" for name, value in found["model"].items() if name != "features"))
+    facts.add_row("algorithm", found["algorithm"]["name"])
+    for warning in found["warnings"]:
+        facts.add_row("warning", warning)
+    arms = Table("arm", "status")
+    for arm in found["arms"]:
+        arms.add_row(arm["arm_id"], arm["status"])
+    console.print(facts, arms, markup=False)
+
+
+@app.command()
+def pause(
+    campaign: CampaignId, database_url: DatabaseUrl = None, url: ServerUrl = None, api_key: ApiKey = None
+) -> None:
+    """Stop learning: selects are answered, rewards stored, to be learned after activate. With --url: an admin's key."""
+    _set_status(campaign, "paused", database_url, url, api_key)
+
+
+@app.command()
+def activate(
+    campaign: CampaignId, database_url: DatabaseUrl = None, url: ServerUrl = None, api_key: ApiKey = None
+) -> None:
+    """Select and learn again; what was stored during a pause is learned first. With --url: an admin's key."""
+    _set_status(campaign, "active", database_url, url, api_key)
+
+
+@app.command()
+def archive(
+    campaign: CampaignId, database_url: DatabaseUrl = None, url: ServerUrl = None, api_key: ApiKey = None
+) -> None:
+    """Refuse new selects; rewards of earlier ones are still learned. With --url: an admin's key."""
+    _set_status(campaign, "archived", database_url, url, api_key)
+
+
+@app.command()
+def delete(
+    campaign: CampaignId,
+    confirm: Annotated[str | None, typer.Option(help="The campaign's id once more, to be asked nothing.")] = None,
+    database_url: DatabaseUrl = None,
+    url: ServerUrl = None,
+    api_key: ApiKey = None,
+) -> None:
+    """Delete a campaign with its log and its decisions, for good. prudent export first. With --url: an admin's key."""
+    from prudent.cli.campaign_sources import opened_source
+
+    campaign_id = checked_id(campaign)
+    with opened_source(database_url, url, api_key) as source:
+        found = source.one(campaign_id)
+        if confirm is None:
+            asked = f"{found['observations']} observations of {campaign_id} will be lost. Its id, to delete it"
+            confirm = typer.prompt(asked, err=True)
+        if confirm != campaign_id:
+            fail("nothing was deleted: that is not the campaign's id")
+        source.delete(campaign_id)
+    console.print(f"{campaign_id} is deleted", markup=False, highlight=False)
+
+
+def _set_status(
+    campaign: str, status: "CampaignStatus", database_url: str | None, url: str | None, api_key: str | None
+) -> None:
+    from prudent.cli.campaign_sources import opened_source
+
+    campaign_id = checked_id(campaign)
+    with opened_source(database_url, url, api_key) as source:
+        source.set_status(campaign_id, status)
+    console.print(f"{campaign_id} is {status}", markup=False, highlight=False)
+
+
+def _risk(risk: Json) -> str:
+    level = risk.get("level", risk.get("gamma"))
+    return str(risk["measure"]) if level is None else f"{risk['measure']} {level:g}"
+
+
+def _print_json(value: object) -> None:
+    typer.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())

@@ -1,0 +1,139 @@
+"""What prudent export and prudent import do: pages out of a database or a server, and steps into it."""
+
+import time
+from collections.abc import Iterator
+from typing import IO
+
+import orjson
+from rich.progress import Progress
+from sqlalchemy import Engine
+from sqlalchemy.exc import SQLAlchemyError
+
+from prudent.cli.console import checked_id, fail, settings_or_fail
+from prudent.cli.database import opened_database
+from prudent.cli.server import opened_server, refuse_problem
+from prudent.errors import CommandError, UnavailableError
+from prudent.ledger.administration import CampaignRecord, administer
+from prudent.ledger.import_steps import GiveUpImport, Import
+from prudent.store.campaigns import read_clock
+from prudent.store.failures import Failure, classify
+from prudent.transfer.exporting import begin_export
+from prudent.transfer.lines import MEDIA_TYPE
+from prudent.transfer.reading import ImportReader
+
+ATTEMPTS_MAX = 5
+"""At a step, while others hold the database."""
+
+
+def export_from_database(database_url: str | None, campaign: str, file: IO[bytes], progress: Progress) -> None:
+    """Write a campaign of a database, page by page, each in a transaction of its own."""
+    with opened_database(database_url, read_only=True) as engine:
+        with engine.connect() as connection:
+            export = begin_export(connection, campaign, _wall_clock)
+        if export is None:
+            fail("there is no such campaign: see prudent campaigns list")
+        task = progress.add_task("exporting", total=export.rows)
+        while True:
+            try:
+                with engine.connect() as connection:
+                    page = export.next_page(connection)
+            except UnavailableError as error:
+                fail(error.message)
+            if page is None:
+                return
+            file.write(page)
+            progress.update(task, completed=export.rows_written)
+
+
+def export_from_server(url: str, api_key: str | None, campaign: str, file: IO[bytes], progress: Progress) -> None:
+    """Write what a server answers; ends the program if the trailer is not there."""
+    task = progress.add_task("exporting", total=None)
+    last = b""
+    with (
+        opened_server(url, api_key) as client,
+        client.stream("GET", f"/campaigns/{checked_id(campaign)}/export") as reply,
+    ):
+        refuse_problem(reply)
+        for line in _whole_lines(reply.iter_bytes()):
+            if not last:
+                header = orjson.loads(line)
+                progress.update(task, total=header["head"] + header["decisions"] + header["arms"])
+            file.write(line)
+            progress.advance(task)
+            last = line
+    if not last.startswith(b'{"kind":"trailer"'):
+        fail("the export broke off: start it again")
+
+
+def import_into_server(url: str, api_key: str | None, pieces: Iterator[bytes]) -> tuple[str, int]:
+    """Send a file to a server; returns the campaign's id and how many observations it has."""
+    with opened_server(url, api_key) as client:
+        reply = client.post("/import", content=pieces, headers={"Content-Type": MEDIA_TYPE}, timeout=None)
+    refuse_problem(reply)
+    imported = reply.json()
+    return imported["campaign_id"], imported["observations"]
+
+
+def import_into_database(database_url: str | None, pieces: Iterator[bytes]) -> tuple[str, int]:
+    """Write a file's rows to a database; returns the campaign's id and how many observations it has."""
+    with opened_database(database_url) as engine:
+        record = _import(engine, pieces)
+    return record.row.campaign_id or "", record.row.head
+
+
+def _import(engine: Engine, pieces: Iterator[bytes]) -> CampaignRecord:
+    reader = ImportReader(settings_or_fail().limits.body_bytes_max)
+    record = None
+    try:
+        for piece in pieces:
+            for step in reader.feed(piece):
+                reader.key = _take(engine, step).row.key
+        for step in reader.close():
+            record = _take(engine, step)
+    except CommandError as error:
+        _give_up(engine, reader.key)
+        fail(error.message if error.field is None else f"{error.field}: {error.message}")
+    except BaseException:
+        _give_up(engine, reader.key)
+        raise
+    assert record is not None  # noqa: S101  # close() ends with a step, or raises
+    return record
+
+
+def _take(engine: Engine, step: Import) -> CampaignRecord:
+    """One step, repeated while others hold the database; then a pause as long as it took, in which they get it."""
+    for attempt in range(1, ATTEMPTS_MAX + 1):
+        started = time.monotonic()
+        try:
+            with engine.begin() as connection:
+                record = administer(connection, step, read_clock(connection) or _wall_clock())
+        except SQLAlchemyError as error:
+            if attempt == ATTEMPTS_MAX or classify(error) is Failure.DEFECT:
+                raise
+        else:
+            assert record is not None  # noqa: S101  # only giving up has none
+            return record
+        finally:
+            time.sleep(time.monotonic() - started)
+    raise AssertionError  # the last attempt returns or raises
+
+
+def _give_up(engine: Engine, key: int) -> None:
+    if key:
+        with engine.begin() as connection:
+            administer(connection, GiveUpImport(key), _wall_clock())
+
+
+def _wall_clock() -> int:
+    return time.time_ns() // 1_000
+
+
+def _whole_lines(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    rest = b""
+    for piece in pieces:
+        *whole, rest = (rest + piece).splitlines(keepends=True) or [b""]
+        if rest.endswith(b"\n"):
+            whole, rest = [*whole, rest], b""
+        yield from whole
+    if rest:
+        yield rest

@@ -1,0 +1,234 @@
+"""What every estimator's state is made of: rows of matrices, one a block, and histories, with an undo journal.
+
+A block is a parameter vector of its own: the shared model has one, the disjoint model one an arm. A mark
+copies nothing; a block is copied the first time it changes after the mark, so undoing costs what was touched.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg.blas import dnrm2
+
+from prudent.core.losses import Array
+
+StateArrays: TypeAlias = dict[str, NDArray[np.float64] | NDArray[np.int64]]
+
+MAGNITUDE_MAX = 1e50
+"""Largest norm of the features and size of a reward the core accepts: no product in a sum overflows."""
+
+
+def check_observation(block: int, blocks: int, x: Array, dimension: int, y: float) -> None:
+    """Raise ValueError unless the block exists, x is (dimension,), x and y are finite and not huge."""
+    if not 0 <= block < blocks:
+        raise ValueError(f"there is no block {block}; there are {blocks}")
+    if x.shape != (dimension,):
+        raise ValueError(f"features must have shape ({dimension},), not {x.shape}")
+    # BLAS's norm neither overflows nor warns. Written so that nan, which fails every comparison, is refused too.
+    if not (dnrm2(x) <= MAGNITUDE_MAX and abs(y) <= MAGNITUDE_MAX):
+        raise ValueError(f"features and rewards must be finite and at most {MAGNITUDE_MAX:g} in size")
+
+
+def is_gram(matrices: Array) -> bool:
+    """Whether each of the (B, d, d) matrices is exactly symmetric with a diagonal that is not negative."""
+    symmetric = np.array_equal(matrices, matrices.transpose(0, 2, 1))
+    return symmetric and bool((np.diagonal(matrices, axis1=1, axis2=2) >= 0.0).all())
+
+
+class BlockRows:
+    """Named float64 arrays whose first axis is the block, all zero at first.
+
+    `rows[name]` is a view of the current blocks, valid until the next `add`, `restore` or `load`. All that belongs to
+    a block lies in one row of memory, so that saving a block is one copy.
+    """
+
+    __slots__ = ("_data", "_marked", "_places", "_saved", "_views", "_whole", "count")
+
+    def __init__(self, blocks: int, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        if blocks < 0:
+            raise ValueError(f"the number of blocks must not be negative, not {blocks}")
+        self.count = blocks
+        self._places: dict[str, tuple[int, tuple[int, ...]]] = {}
+        width = 0
+        for name, shape in shapes.items():
+            self._places[name] = width, shape
+            width += math.prod(shape)
+        self._data = np.zeros((blocks, width))
+        self._marked: int | None = None
+        self._saved: dict[int, Array] = {}
+        self._whole: Array | None = None
+        self._bind()
+
+    def _bind(self) -> None:
+        rows = self._data[: self.count]
+        self._views = {
+            name: rows[:, start : start + math.prod(shape)].reshape((self.count, *shape))
+            for name, (start, shape) in self._places.items()
+        }
+
+    def __getitem__(self, name: str) -> Array:
+        return self._views[name]
+
+    def total(self, name: str) -> float:
+        """Sum of a scalar over the blocks."""
+        values = self._views[name]
+        return values.item(0) if self.count == 1 else float(np.add.reduce(values))
+
+    def like(self, blocks: int) -> "BlockRows":
+        """Return rows of the same names and shapes, all zero, for so many blocks."""
+        return BlockRows(blocks, {name: shape for name, (_, shape) in self._places.items()})
+
+    def add(self) -> None:
+        """Append one block of zeros. Capacity doubles, so this is O(row) on average."""
+        capacity, width = self._data.shape
+        if self.count == capacity:
+            grown = np.zeros((max(4, 2 * capacity), width))
+            grown[:capacity] = self._data
+            self._data = grown
+        self.count += 1
+        self._bind()
+
+    def mark(self) -> None:
+        """Begin a new undo journal, forgetting the last one."""
+        self._marked = self.count
+        self._saved = {}
+        self._whole = None
+
+    def touch(self, block: int) -> None:
+        """Say that a block is about to change."""
+        if self._marked is None or self._whole is not None:
+            return
+        if block < self._marked and block not in self._saved:
+            self._saved[block] = self._data[block].copy()
+
+    def touch_all(self) -> None:
+        """Say that every block is about to change."""
+        if self._marked is not None and self._whole is None:
+            self._whole = self._data[: self._marked].copy()
+
+    def restore(self) -> None:
+        """Return to the mark, byte for byte, and keep it. Raises RuntimeError without a mark."""
+        if self._marked is None:
+            raise RuntimeError("there is no mark to restore")
+        self._data[self._marked : self.count] = 0.0
+        if self._whole is not None:
+            self._data[: self._marked] = self._whole
+        # Rows saved one by one are older than the copy of all of them.
+        for block, row in self._saved.items():
+            self._data[block] = row
+        self.count = self._marked
+        self.mark()
+        self._bind()
+
+    def arrays(self) -> StateArrays:
+        """Return copies of all arrays by name."""
+        return {name: view.copy() for name, view in self._views.items()}
+
+    def load(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
+        """Take over copies of the arrays `arrays()` gave, and forget the mark.
+
+        Raises ValueError, and changes nothing, where one is missing, misshapen, of another type or not finite.
+        """
+        blocks = {len(arrays[name]) for name in self._places if name in arrays}
+        if len(blocks) != 1:
+            raise ValueError("the arrays of a state must all be there, with one row a block")
+        loaded = self.like(blocks.pop())
+        for name, view in loaded._views.items():  # noqa: SLF001  # of this class
+            view[:] = take(arrays, name, view.shape)
+        self._data, self.count = loaded._data, loaded.count  # noqa: SLF001
+        self._marked, self._saved, self._whole = None, {}, None
+        self._bind()
+
+    def is_finite(self) -> bool:
+        """Whether every entry is finite."""
+        return bool(np.isfinite(self._data[: self.count]).all())
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held, with the spare capacity, without the journal."""
+        return self._data.nbytes
+
+
+def take(arrays: Mapping[str, NDArray[np.generic]], name: str, shape: tuple[int, ...]) -> Array:
+    """Return a C-ordered copy of a float64 array of a state.
+
+    Raises ValueError where it is missing, or has another shape or type, or is not finite.
+    """
+    array = arrays.get(name)
+    if array is None or array.shape != shape or array.dtype != np.float64:
+        raise ValueError(f"{name} must be a float64 array of shape {shape}")
+    copy = np.array(array, dtype=np.float64, order="C")
+    if not np.isfinite(copy).all():
+        raise ValueError(f"{name} must be finite")
+    return copy
+
+
+class Histories:
+    """The observations of each block in order, in growing arrays, with an undo journal of lengths.
+
+    Features are kept by column, (d, capacity): weighting the observations then runs along memory.
+    """
+
+    __slots__ = ("_columns", "_dimension", "_lengths", "_marked", "_rewards", "_saved")
+
+    def __init__(self, blocks: int, dimension: int) -> None:
+        self._dimension = dimension
+        self._columns = [np.zeros((dimension, 0)) for _ in range(blocks)]
+        self._rewards = [np.zeros(0) for _ in range(blocks)]
+        self._lengths = [0] * blocks
+        self._marked: int | None = None
+        self._saved: dict[int, int] = {}
+
+    def length(self, block: int) -> int:
+        """Return how many observations a block has."""
+        return self._lengths[block]
+
+    def features(self, block: int) -> Array:
+        """Return a block's features, (n, d); a view, contiguous along n."""
+        return self._columns[block][:, : self._lengths[block]].T
+
+    def rewards(self, block: int) -> Array:
+        """Return a block's rewards, (n,); a view."""
+        return self._rewards[block][: self._lengths[block]]
+
+    def add_block(self) -> None:
+        """Append an empty block."""
+        self._columns.append(np.zeros((self._dimension, 0)))
+        self._rewards.append(np.zeros(0))
+        self._lengths.append(0)
+
+    def append(self, block: int, x: Array, y: float) -> None:
+        """Append one observation, x: (d,). Capacity doubles, so this is O(d) on average."""
+        length = self._lengths[block]
+        if length == len(self._rewards[block]):
+            capacity = max(8, 2 * length)
+            columns, rewards = np.empty((self._dimension, capacity)), np.empty(capacity)
+            columns[:, :length] = self._columns[block]
+            rewards[:length] = self._rewards[block]
+            self._columns[block], self._rewards[block] = columns, rewards
+        if self._marked is not None and block < self._marked:
+            self._saved.setdefault(block, length)
+        self._columns[block][:, length] = x
+        self._rewards[block][length] = y
+        self._lengths[block] = length + 1
+
+    def mark(self) -> None:
+        """Begin a new undo journal, forgetting the last one."""
+        self._marked = len(self._lengths)
+        self._saved = {}
+
+    def restore(self) -> None:
+        """Return to the mark and keep it. Raises RuntimeError without a mark."""
+        if self._marked is None:
+            raise RuntimeError("there is no mark to restore")
+        del self._columns[self._marked :], self._rewards[self._marked :], self._lengths[self._marked :]
+        for block, length in self._saved.items():
+            self._lengths[block] = length
+        self.mark()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held, with the spare capacity."""
+        return sum(array.nbytes for array in (*self._columns, *self._rewards))

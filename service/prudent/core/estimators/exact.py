@@ -1,0 +1,268 @@
+"""The exact minimiser of the empirical risk, refitted on the whole history."""
+
+import math
+
+import numpy as np
+
+from prudent.core.estimators.blocks import BlockRows, Histories, check_observation, is_gram
+from prudent.core.estimators.incremental import Window
+from prudent.core.losses import Array, EntropicLoss, Loss
+from prudent.core.numerics.newton import Solution, minimise, weighted_gram
+from prudent.core.numerics.wide import is_doubtful, refine_piecewise, sum_rounding
+
+_COUNTERS = ("observations", "fits", "uncertified", "bound_active", "full_fits", "corrections")
+
+
+class ExactMinimizer:
+    """theta = argmin over ||theta|| <= bound of sum L(y, <theta, x>) + alpha/2 ||theta||^2, for each block.
+
+    The ball is each block's own; `bound` None means none. `refresh` solves the blocks that changed, starting
+    from their last theta, so theta is the minimiser to rounding and its last digits depend on when `refresh`
+    was called. A solve without a certificate is not believed: the block keeps its theta (its observations
+    too), and the solve is counted in `uncertified`.
+
+    The squared and the expectile loss are refitted from sums (`incremental`), at a cost nearly constant in n. The
+    full solver takes over, and a new reference is made, for a block's first fit, where that refit fails or has no
+    certificate of its own, and after every 2 sqrt(n) observations: then it starts at the refit's theta and so
+    checks it on all observations. `full_fits` counts its solves, `corrections` the checked thetas it did not certify.
+    Inside the ball, where rounding may show in a certified theta (`is_doubtful`: rewards that cancel), theta is refined
+    from all observations in wider arithmetic, at the cost of a Newton step. The entropic loss has no such refinement.
+
+    Public arrays, valid after `refresh` and until `add_block` or `restore`; not to be written to:
+    theta (B, d); gram (B, d, d), sum of x x^T; weighted_gram (B, d, d), sum of d2 x x^T at theta, both exactly
+    symmetric; multiplier (B,), mu of the solver. Counters over the estimator's life: fits, uncertified,
+    bound_active (fits in which the ball binds), full_fits, corrections. The history is kept, 8 (d + 1) bytes an
+    observation and O(sqrt(n) d) a block, so there is no `arrays`: the state is rebuilt from the log. Not thread safe.
+    Source: algorithms of the project's mathematics page; Saux & Maillard 2023, Section 3.
+    """
+
+    def __init__(self, loss: Loss, blocks: int, dimension: int, regularization: float, bound: float | None) -> None:
+        if dimension < 1 or not 0.0 < regularization < math.inf:
+            raise ValueError("the dimension and the regularization must be positive and finite")
+        if bound is not None and not 0.0 < bound < math.inf:
+            raise ValueError(f"the bound must be positive and finite, not {bound}")
+        self.loss = loss
+        self.dimension = dimension
+        self.regularization = regularization
+        self.bound = bound
+        self.observations = 0
+        self.fits = 0
+        self.uncertified = 0
+        self.bound_active = 0
+        self.full_fits = 0
+        self.corrections = 0
+        self._rows = BlockRows(
+            blocks,
+            {
+                "theta": (dimension,),
+                "gram": (dimension, dimension),
+                "weighted_gram": (dimension, dimension),
+                "d1_squares": (),
+                "d2_total": (),
+                "multiplier": (),
+                "is_uncertified": (),
+                "fitted": (),
+            },
+        )
+        self._histories = Histories(blocks, dimension)
+        self._windows: list[Window | None] = [None] * blocks
+        self._marked_windows: list[Window | None] = []
+        self._stale: set[int] = set()
+        self._bind()
+
+    def _bind(self) -> None:
+        self.theta = self._rows["theta"]
+        self.gram = self._rows["gram"]
+        self.weighted_gram = self._rows["weighted_gram"]
+        self.multiplier = self._rows["multiplier"]
+
+    @property
+    def d1_squares(self) -> float:
+        """Sum of d1(y, <theta, x>)^2 over all observations, as of `refresh`."""
+        return self._rows.total("d1_squares")
+
+    @property
+    def d2_total(self) -> float:
+        """Sum of d2(y, <theta, x>) over all observations, as of `refresh`."""
+        return self._rows.total("d2_total")
+
+    @property
+    def certified(self) -> list[bool]:
+        """Whether each block's theta is the certified minimiser of the observations as of `refresh`."""
+        return [not flag for flag in self._rows["is_uncertified"]]
+
+    def is_certified(self, block: int) -> bool:
+        """Return whether a block's theta is the certified minimiser of its observations as of `refresh`."""
+        return not self._rows["is_uncertified"][block]
+
+    def count(self, block: int) -> int:
+        """Return how many observations a block has."""
+        return self._histories.length(block)
+
+    def history(self, block: int) -> tuple[Array, Array]:
+        """Return a block's features, (n, d), and rewards, (n,), in order; views, not to be written to."""
+        return self._histories.features(block), self._histories.rewards(block)
+
+    def observe(self, block: int, x: Array, y: float) -> None:
+        """Learn that features x, (d,), gave reward y. O(d^2).
+
+        Raises ValueError, and changes nothing, for an unknown block and for what is not finite.
+        """
+        check_observation(block, self._rows.count, x, self.dimension, y)
+        self._rows.touch(block)
+        gram = self.gram[block]
+        gram += x[:, None] * x
+        self._histories.append(block, x, y)
+        self.observations += 1
+        self._stale.add(block)
+
+    def refresh(self) -> list[int]:
+        """Solve the blocks observed since the last call; return them in order.
+
+        O(n d^2 + d^3) a Newton step of the full solver; O(sqrt(n) d + d^3) a refit without it.
+        """
+        changed = sorted(self._stale)
+        for block in changed:
+            if self._histories.length(block):
+                self._rows.touch(block)
+                # What overflows is not certified; it need not be reported as well.
+                with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                    self._fit(block)
+        self._stale.clear()
+        return changed
+
+    def _fit(self, block: int) -> None:
+        features, rewards = self._histories.features(block), self._histories.rewards(block)
+        self.fits += 1
+        start, multiplier = self.theta[block], float(self._rows["multiplier"][block])
+        is_checked = False
+        window = self._windows[block]
+        if window is not None and len(rewards) <= window.end:
+            # Windows are replaced, never changed: a mark need only remember which they were.
+            refit = window.copy()
+            is_good = refit.advance(features, rewards, self.gram[block])
+            if is_good and len(rewards) < window.end:
+                self._windows[block] = refit
+                self._adopt(block, refit)
+                return
+            if np.isfinite(refit.theta).all():
+                start, multiplier, is_checked = refit.theta, refit.multiplier, is_good
+        solution = self._fit_in_full(block, features, rewards, start, multiplier)
+        self.corrections += is_checked and solution.iterations > 0
+
+    def _fit_in_full(self, block: int, features: Array, rewards: Array, start: Array, multiplier: float) -> Solution:
+        guess = self._guess(block, features, rewards) if isinstance(self.loss, EntropicLoss) else None
+        solution = minimise(self.loss, features, rewards, self.regularization, self.bound, start, multiplier, guess)
+        self.full_fits += 1
+        self._windows[block] = None
+        if solution.certified:
+            self._adopt(block, solution)
+            if not isinstance(self.loss, EntropicLoss):
+                self._windows[block] = Window(self.loss, features, rewards, self.regularization, self.bound, solution)
+        else:
+            self._keep(block, features, rewards)
+        return solution
+
+    def _guess(self, block: int, features: Array, rewards: Array) -> Array | None:
+        """Return the weighted Gram matrix of all observations at theta, where it costs little."""
+        fitted = int(self._rows["fitted"][block])
+        if fitted == 0 or len(rewards) > fitted + self.dimension or self._rows["is_uncertified"][block]:
+            return None
+        added = sums_at(self.loss, features[fitted:], rewards[fitted:], self.theta[block])[0]
+        guess: Array = self.weighted_gram[block] + added
+        return guess if np.isfinite(guess).all() else None
+
+    def _adopt(self, block: int, fit: Solution | Window) -> None:
+        rows = self._rows
+        self.theta[block] = fit.theta
+        self.weighted_gram[block] = fit.weighted_gram
+        rows["multiplier"][block] = fit.multiplier
+        rows["d1_squares"][block] = fit.d1_squares
+        rows["d2_total"][block] = fit.d2_total
+        rows["is_uncertified"][block] = 0.0
+        rows["fitted"][block] = self._histories.length(block)
+        self.bound_active += fit.multiplier > 0.0
+        if fit.multiplier == 0.0:
+            self._refine(block, fit.d1_squares)
+
+    def _refine(self, block: int, slope_squares: float) -> None:
+        """Repair what rounding has done to a certified theta inside the ball, where it may be seen."""
+        loss, theta = self.loss, self.theta[block]
+        if isinstance(loss, EntropicLoss):
+            return
+        gram, alpha = self.weighted_gram[block], self.regularization
+        trace = float(gram.trace())
+        rounding = sum_rounding(
+            theta,
+            trace=trace,
+            slope_squares=slope_squares,
+            feature_squares=float(self.gram[block].trace()),
+            count=self._histories.length(block),
+        )
+        if not is_doubtful(lambda: gram, alpha, theta, trace=trace, rounding=rounding):
+            return
+        features, rewards = self._histories.features(block), self._histories.rewards(block)
+        refined = refine_piecewise(loss, features, rewards, alpha, theta)
+        if refined is None or (self.bound is not None and float(np.linalg.norm(refined)) > self.bound):
+            return
+        theta[:] = refined
+        sums = sums_at(loss, features, rewards, theta)
+        self.weighted_gram[block], self._rows["d1_squares"][block], self._rows["d2_total"][block] = sums
+
+    def _keep(self, block: int, features: Array, rewards: Array) -> None:
+        """Stay at theta after a solve without a certificate; the sums count the new observations."""
+        rows = self._rows
+        self.uncertified += 1
+        rows["is_uncertified"][block] = 1.0
+        sums = sums_at(self.loss, features, rewards, self.theta[block])
+        # At a theta kept from before, a new observation's curvature may overflow; then the sums stay too.
+        if np.isfinite(sums[0]).all() and math.isfinite(sums[1]):
+            self.weighted_gram[block], rows["d1_squares"][block], rows["d2_total"][block] = sums
+
+    def known_factor(self, block: int) -> None:
+        """Return None: the curvatures change with theta, and so does the whole matrix."""
+
+    def add_block(self) -> None:
+        """Append a block without observations; theta is 0 there. The next `refresh` reports it."""
+        self._rows.add()
+        self._histories.add_block()
+        self._windows.append(None)
+        self._stale.add(self._rows.count - 1)
+        self._bind()
+
+    def mark(self) -> None:
+        """Remember this state for `restore`, in place of any earlier mark."""
+        self._rows.mark()
+        self._histories.mark()
+        self._marked_stale = self._stale.copy()
+        self._marked_windows = self._windows.copy()
+        self._marked_counters = tuple(getattr(self, name) for name in _COUNTERS)
+
+    def restore(self) -> None:
+        """Return to the mark, byte for byte; the mark stays. Raises RuntimeError without one."""
+        self._rows.restore()
+        self._histories.restore()
+        self._stale = self._marked_stale.copy()
+        self._windows = self._marked_windows.copy()
+        for name, value in zip(_COUNTERS, self._marked_counters, strict=True):
+            setattr(self, name, value)
+        self._bind()
+
+    def is_sane(self) -> bool:
+        """Whether everything is finite and the Gram matrices are symmetric, with diagonals not negative."""
+        return self._rows.is_finite() and is_gram(self.gram) and is_gram(self.weighted_gram)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays held, the history's spare capacity with them."""
+        windows = sum(window.nbytes for window in self._windows if window is not None)
+        return self._rows.nbytes + self._histories.nbytes + windows
+
+
+def sums_at(loss: Loss, features: Array, rewards: Array, theta: Array) -> tuple[Array, float, float]:
+    """Return sum d2 x x^T, (d, d) and exactly symmetric, sum d1^2 and sum d2 at theta; inf on overflow."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        predictions = features @ theta
+        slopes = loss.d1(rewards, predictions)
+        curvatures = loss.d2(rewards, predictions)
+        return weighted_gram(features.T, curvatures), float(slopes.dot(slopes)), float(curvatures.sum())

@@ -1,0 +1,1 @@
+"""Numerical methods: Newton, trust region, Cholesky. They know no bandits."""

@@ -1,0 +1,164 @@
+"""What a campaign's page shows, read in one short transaction whose cost has a bound."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection
+
+from prudent.campaigns import CampaignConfiguration
+from prudent.dashboard.formatting import decimals_for
+from prudent.ledger.commands import Select
+from prudent.ledger.state import features_from_bytes
+from prudent.store import campaigns, decisions, overview
+from prudent.store.campaigns import ArmRow, CampaignRow
+from prudent.store.overview import PLAYS_MAX, PlayRow, RecentRow
+
+RECENT = 100
+"""Newest decisions of which all is read: for the list, the share that explores, and the usual features."""
+COLOURS = 8
+"""Arms that have a colour of their own, and so a place in the charts."""
+PREVIEWED_MAX = 200
+"""Arms whose estimate is asked for."""
+
+
+@dataclass(frozen=True)
+class Overview:
+    """A campaign as the tables have it.
+
+    decisions: how many in all; plays: the newest of them, newest first; recent: the newest `RECENT`, with all columns.
+    rewards: (n,) of each arm, of the whole log or evenly from all over it.
+    """
+
+    row: CampaignRow
+    configuration: CampaignConfiguration
+    arms: list[ArmRow]
+    decisions: int
+    plays: list[PlayRow]
+    recent: list[RecentRow]
+    rewards: dict[str, NDArray[np.float64]]
+    rewards_read: int
+
+    @property
+    def unlearned(self) -> int:
+        """Rewards that wait for the end of a pause."""
+        return 0 if self.row.learn_limit is None else max(0, self.row.head - self.row.learn_limit)
+
+    @property
+    def waiting(self) -> int:
+        """Decisions without a reward, among the newest `PLAYS_MAX`."""
+        return sum(play.answered is None for play in self.plays)
+
+    @property
+    def all_plays_read(self) -> bool:
+        """Whether `plays` are all decisions there are."""
+        return len(self.plays) < PLAYS_MAX or self.decisions <= PLAYS_MAX
+
+    @property
+    def decimals(self) -> int:
+        """Of rewards, in tables."""
+        return decimals_for(max((float(np.abs(values).max()) for values in self.rewards.values()), default=0.0))
+
+    @property
+    def arm_ids(self) -> list[str]:
+        """Registered arms in their order, then those that only requests or the log know."""
+        registered = [arm.arm_id for arm in self.arms]
+        seen = dict.fromkeys([*registered, *sorted({play.arm_id for play in self.plays} | self.rewards.keys())])
+        return list(seen)
+
+    @property
+    def coloured(self) -> dict[str, int]:
+        """The arms in the charts, the most played ones of too many, with the numbers of their colours from 1."""
+        counted = Counter(play.arm_id for play in self.plays)
+        known = self.arm_ids
+        by_use = sorted(known, key=lambda one: (-counted[one], -len(self.rewards.get(one, ()))))
+        chosen = set(by_use[:COLOURS])
+        return {arm_id: place for place, arm_id in enumerate((one for one in known if one in chosen), 1)}
+
+
+def read_overview(connection: Connection, campaign_id: str) -> Overview | None:
+    """All of it; None if there is no such campaign."""
+    row = campaigns.find_campaign(connection, campaign_id)
+    if row is None:
+        return None
+    sample = overview.sample_rewards(connection, row.key, row.head)
+    rewards: dict[str, list[float]] = {}
+    for one in sample:
+        rewards.setdefault(one.arm_id, []).append(one.reward)
+    return Overview(
+        row=row,
+        configuration=CampaignConfiguration.model_validate_json(row.configuration),
+        arms=campaigns.read_arms(connection, [row.key])[row.key],
+        decisions=decisions.count_rows(connection, row.key),
+        plays=overview.newest_plays(connection, row.key),
+        recent=overview.recent_decisions(connection, row.key, RECENT),
+        rewards={arm_id: np.array(values) for arm_id, values in rewards.items()},
+        rewards_read=len(sample),
+    )
+
+
+def usual_features(seen: Overview) -> NDArray[np.float64] | None:
+    """(d,) the mean of the newest decisions' features, as sent; None where there are none."""
+    if seen.configuration.model.type == "multi-armed":
+        return None
+    rows = [features_from_bytes(one.features) for one in seen.recent]
+    return np.mean(rows, axis=0) if rows else None
+
+
+def usual_request(seen: Overview) -> Select | None:
+    """A request like the newest ones, to preview; None where nothing is known that could be asked.
+
+    disjoint: with the mean context of the newest decisions; shared: the registered arms' features, and for others the
+    newest ones that were chosen.
+    """
+    campaign_id = seen.configuration.campaign_id
+    active = [arm for arm in seen.arms if arm.status == "active"]
+    if seen.configuration.model.type == "shared":
+        listed = {arm.arm_id: features_from_bytes(arm.features) for arm in active if arm.features is not None}
+        inactive = {arm.arm_id for arm in seen.arms if arm.status != "active"}
+        for one in seen.recent:
+            if one.arm_id not in inactive:
+                listed.setdefault(one.arm_id, features_from_bytes(one.features))
+        arms = list(listed.items())[:PREVIEWED_MAX]
+        return Select(campaign_id, arms=arms) if arms else None
+    if not active:
+        return None
+    if seen.configuration.model.type == "multi-armed":
+        return Select(campaign_id)
+    context = usual_features(seen)
+    if context is None:
+        context = default_features(seen.configuration)
+    return Select(campaign_id, context=context)
+
+
+def default_features(configuration: CampaignConfiguration) -> NDArray[np.float64]:
+    """(d,) the centers of the features, where the configuration names any; else zeros."""
+    model = configuration.model
+    if model.type == "multi-armed":
+        return np.zeros(0)
+    if model.features is None:
+        return np.zeros(model.dimension)
+    return np.array([feature.center for feature in model.features])
+
+
+def trailing_shares(
+    plays: Sequence[PlayRow], arm_ids: Sequence[str], points: int
+) -> tuple[list[int], NDArray[np.float64]]:
+    """Shares of the decisions up to each of some moments: (their places, oldest first, from 0), (points, arms) shares.
+
+    Each counts the decisions up to it, at most a twentieth of all and at least ten. plays: newest first.
+    """
+    total = len(plays)
+    window = max(10, total // 20)
+    places = {arm_id: place for place, arm_id in enumerate(arm_ids)}
+    counted = np.zeros((total + 1, len(arm_ids)))
+    for row, play in enumerate(reversed(plays), 1):
+        place = places.get(play.arm_id)
+        if place is not None:
+            counted[row, place] = 1.0
+    counted = counted.cumsum(axis=0)
+    ends = np.unique(np.linspace(1, total, min(points, total)).round().astype(int))
+    starts = np.maximum(ends - window, 0)
+    return [int(end) - 1 for end in ends], (counted[ends] - counted[starts]) / (ends - starts)[:, None]

@@ -1,0 +1,99 @@
+"""The pages that show: the list of campaigns, a campaign, a decision."""
+
+import orjson
+from fastapi import APIRouter, Request, Response
+
+from prudent.dashboard import formatting
+from prudent.dashboard.decision_view import decision_view
+from prudent.dashboard.error_pages import page
+from prudent.dashboard.forms import base_address
+from prudent.dashboard.listing import LISTED_MAX, read_list
+from prudent.dashboard.overview import Overview
+from prudent.dashboard.queries import Looks, is_id
+from prudent.dashboard.rendering import Pages, asks_for_keys
+from prudent.dashboard.requests import curl, make_form, read_request
+from prudent.dashboard.summary import health
+from prudent.errors import NotFoundError
+from prudent.ledger.ledger import Ledger
+from prudent.store.overview import PLAYS_MAX
+from prudent.store.read_pool import Reader
+
+ARMS_MAX = 50
+"""Arms in a table; the charts have fewer."""
+SHOWN = 12
+"""Decisions in the list of the newest."""
+FIRST_CAMPAIGN = {
+    "campaign_id": "couriers",
+    "description": "Which courier should take the parcel?",
+    "risk": {"measure": "expectile", "downside_weight": 9},
+    "model": {"type": "multi-armed"},
+    "arms": [{"arm_id": "steady"}, {"arm_id": "bold"}],
+}
+
+
+def page_routes(ledger: Ledger, read: Reader, looks: Looks, pages: Pages) -> APIRouter:
+    """``/`` and what hangs on it."""
+    router = APIRouter(include_in_schema=False)
+
+    @page(router, pages, "/")
+    async def show_list(request: Request, after: str = "") -> Response:
+        after = after if is_id(after) else ""
+        found = await read(read_list, after)
+        return pages.render(
+            request,
+            "campaigns.html",
+            items=found[:LISTED_MAX],
+            more=found[LISTED_MAX - 1].campaign_id if len(found) > LISTED_MAX else None,
+            after=after,
+            fault=ledger.fault,
+            create=curl(base_address(request), "/campaigns", FIRST_CAMPAIGN, with_key=asks_for_keys(request)),
+        )
+
+    @page(router, pages, "/dashboard/campaigns/{campaign_id}")
+    async def show_campaign(request: Request, campaign_id: str) -> Response:
+        view = await looks.campaign(campaign_id)
+        seen = view.seen
+        return pages.render(
+            request,
+            "campaign.html",
+            seen=seen,
+            view=view,
+            formatting=formatting,
+            lines=view.lines[:ARMS_MAX],
+            more_arms=max(0, len(view.lines) - ARMS_MAX),
+            findings=health(seen, view.report, ledger.fault),
+            recent=seen.recent[:SHOWN],
+            plays_max=PLAYS_MAX,
+            curls=_curls(request, seen),
+        )
+
+    @page(router, pages, "/dashboard/campaigns/{campaign_id}/decisions/{decision_id}")
+    async def show_decision(request: Request, campaign_id: str, decision_id: str) -> Response:
+        seen = await looks.overview(campaign_id)
+        made = await looks.decision(seen, decision_id)
+        if made is None:
+            raise NotFoundError("this campaign has no such decision")
+        return pages.render(
+            request,
+            "decision.html",
+            seen=seen,
+            made=made,
+            decision=decision_view(request, seen, made),
+            arms=[] if made.explanation is None else orjson.loads(made.explanation)[:ARMS_MAX],
+        )
+
+    return router
+
+
+def _curls(request: Request, seen: Overview) -> dict[str, str]:
+    """Commands to copy: how a program asks, how it reports, and how learning goes on after a pause."""
+    base, with_key = base_address(request), asks_for_keys(request)
+    campaign_id = seen.configuration.campaign_id
+    body, _ = read_request(campaign_id, make_form(seen, {}))
+    reward = {"decision_id": "THE-DECISION-ID", "reward": 1.0}
+    resume = curl(base, f"/campaigns/{campaign_id}", {"status": "active"}, with_key=with_key)
+    return {
+        "select": curl(base, "/select", body, with_key=with_key),
+        "reward": curl(base, "/reward", reward, with_key=with_key),
+        "resume": resume.replace("curl -s", "curl -s -X PATCH", 1),
+    }

@@ -1,0 +1,35 @@
+"""The demo campaign: three couriers, one of which is the best on average and the worst on a bad day."""
+
+import numpy as np
+
+from prudent.campaigns import CampaignConfiguration, resolve
+from prudent.ledger.commands import CreateCampaign, Observe, WarmStart
+from prudent.ledger.ledger import Ledger
+
+DEMO = CampaignConfiguration.model_validate(
+    {
+        "campaign_id": "demo",
+        "description": "Which courier? 'bold' is the fastest on average, and now and then loses the parcel.",
+        "risk": {"measure": "expectile", "downside_weight": 9.0},
+        "model": {"type": "multi-armed"},
+        "arms": [{"arm_id": "steady"}, {"arm_id": "bold"}, {"arm_id": "slow"}],
+    }
+)
+OBSERVATIONS = 40
+
+
+async def create_demo(ledger: Ledger) -> None:
+    """Create it with some history. On a database that has it already, nothing changes."""
+    await ledger.administer(CreateCampaign(resolve(DEMO)))
+    draw = np.random.default_rng(7)
+    rewards = {
+        "steady": 0.6 + 0.05 * draw.standard_normal(OBSERVATIONS),
+        "bold": np.where(draw.random(OBSERVATIONS) < 0.1, -1.0, 0.9),
+        "slow": 0.4 + 0.05 * draw.standard_normal(OBSERVATIONS),
+    }
+    history = [
+        WarmStart(arm_id, round(float(rewards[arm_id][i]), 3), observation_id=f"{arm_id}-{i:02d}")
+        for i in range(OBSERVATIONS)
+        for arm_id in rewards
+    ]
+    await ledger.submit(Observe("demo", history))

@@ -1,0 +1,189 @@
+"""Commands that change campaigns and arms: each alone, in a transaction of its own."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sqlalchemy import Connection
+
+from prudent.campaigns import CampaignConfiguration, InvalidConfigurationError, resolve_change
+from prudent.campaigns.resolution import check_arm_features, check_size
+from prudent.campaigns.values import ARMS_MAX
+from prudent.errors import ConflictError, InvalidCommandError, NotFoundError
+from prudent.ledger import importing
+from prudent.ledger.commands import (
+    AddArm,
+    Administration,
+    ChangeArm,
+    ChangeCampaign,
+    CreateCampaign,
+    DeleteCampaign,
+    Floats,
+)
+from prudent.ledger.state import features_to_bytes
+from prudent.store import campaigns, decisions, log
+from prudent.store.campaigns import ArmRow, CampaignRow
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignRecord:
+    """A campaign as stored. created: whether this command made it (or the arm that it is about)."""
+
+    row: CampaignRow
+    arms: list[ArmRow]
+    created: bool = False
+
+
+def find_record(connection: Connection, campaign_id: str) -> CampaignRecord | None:
+    """A campaign by its public id."""
+    row = campaigns.find_campaign(connection, campaign_id)
+    return None if row is None else CampaignRecord(row, campaigns.read_arms(connection, [row.key])[row.key])
+
+
+def list_records(connection: Connection, *, after: str, limit: int) -> list[CampaignRecord]:
+    """At most so many campaigns after an id, in the order of their ids."""
+    rows = campaigns.list_campaigns(connection, after=after, limit=limit)
+    arms = campaigns.read_arms(connection, [row.key for row in rows])
+    return [CampaignRecord(row, arms[row.key]) for row in rows]
+
+
+def administer(connection: Connection, command: Administration, now: int) -> CampaignRecord | None:
+    """Execute one command; the campaign afterwards, None once deleted or given up. Raises CommandError."""
+    if isinstance(command, CreateCampaign):
+        return _create(connection, command, now)
+    if isinstance(command, ChangeCampaign):
+        return _change(connection, command)
+    if isinstance(command, DeleteCampaign):
+        _delete(connection, command)
+        return None
+    if isinstance(command, AddArm):
+        return _add_arm(connection, command)
+    if isinstance(command, ChangeArm):
+        return _change_arm(connection, command)
+    key = importing.take_step(connection, command, now)
+    return None if key is None else _record(connection, key, created=True)
+
+
+def _create(connection: Connection, command: CreateCampaign, now: int) -> CampaignRecord:
+    configuration = command.configuration
+    creation = configuration.model_dump_json()
+    existing = campaigns.find_campaign(connection, configuration.campaign_id)
+    if existing is not None:
+        if existing.creation != creation:
+            raise ConflictError("there is a campaign of this id with another configuration", field="campaign_id")
+        return _record(connection, existing.key)
+    key = campaigns.insert_campaign(
+        connection,
+        {
+            "campaign_id": configuration.campaign_id,
+            "configuration": creation,
+            "creation": creation,
+            "status": "active",
+            "revision": 1,
+            "learn_limit": None,
+            "created_at": now,
+        },
+    )
+    campaigns.insert_arms(
+        connection,
+        (
+            ArmRow(key, position, arm.arm_id, "active", _to_bytes(arm.features), 0)
+            for position, arm in enumerate(configuration.arms)
+        ),
+    )
+    return _record(connection, key, created=True)
+
+
+def _change(connection: Connection, command: ChangeCampaign) -> CampaignRecord:
+    row = _locked(connection, command.campaign_id)
+    configuration = CampaignConfiguration.model_validate_json(row.configuration)
+    values: dict[str, Any] = {}
+    changed = configuration
+    if command.algorithm is not None:
+        try:
+            changed = resolve_change(configuration, command.algorithm)
+        except InvalidConfigurationError as error:
+            raise InvalidCommandError(error.message, field=error.field) from None
+        if changed.algorithm.warmup > configuration.algorithm.warmup:
+            _recount_plays(connection, row.key)
+    if command.description is not None:
+        changed = changed.model_copy(update={"description": command.description})
+    if changed != configuration:
+        values["configuration"] = changed.model_dump_json()
+    if command.status is not None and command.status != row.status:
+        values |= {"status": command.status, "learn_limit": row.head if command.status == "paused" else None}
+    if values:
+        campaigns.update_campaign(connection, row.key, values)
+    return _record(connection, row.key)
+
+
+def _recount_plays(connection: Connection, key: int) -> None:
+    """Plays are not counted above the warm-up; a longer one needs them exactly."""
+    chosen, started = decisions.count_decisions(connection, key), log.count_warm_starts(connection, key)
+    for arm in campaigns.read_arms(connection, [key])[key]:
+        plays = chosen.get(arm.arm_id, 0) + started.get(arm.arm_id, 0)
+        campaigns.update_arm(connection, key, arm.position, {"plays": max(plays, arm.plays)})
+
+
+def _delete(connection: Connection, command: DeleteCampaign) -> None:
+    row = _locked(connection, command.campaign_id)
+    campaigns.update_campaign(connection, row.key, {"campaign_id": None, "status": "deleted"})
+
+
+def _add_arm(connection: Connection, command: AddArm) -> CampaignRecord:
+    row = _locked(connection, command.campaign_id)
+    arms = campaigns.read_arms(connection, [row.key])[row.key]
+    features = None if command.features is None else features_to_bytes(command.features)
+    for arm in arms:
+        if arm.arm_id == command.arm_id:
+            if arm.features != features:
+                raise ConflictError("there is an arm of this id with other features", field="arm_id")
+            return CampaignRecord(row, arms)
+    configuration = CampaignConfiguration.model_validate_json(row.configuration)
+    if len(arms) >= ARMS_MAX:
+        raise InvalidCommandError(f"a campaign has at most {ARMS_MAX} arms", field="arm_id")
+    try:
+        check_arm_features(configuration, None if features is None else _list(command.features), "features")
+        check_size(configuration, len(arms) + 1, "arm_id")
+    except InvalidConfigurationError as error:
+        raise InvalidCommandError(error.message, field=error.field) from None
+    campaigns.insert_arms(connection, [ArmRow(row.key, len(arms), command.arm_id, "active", features, 0)])
+    campaigns.update_campaign(connection, row.key, {})
+    return _record(connection, row.key, created=True)
+
+
+def _change_arm(connection: Connection, command: ChangeArm) -> CampaignRecord:
+    row = _locked(connection, command.campaign_id)
+    for arm in campaigns.read_arms(connection, [row.key])[row.key]:
+        if arm.arm_id == command.arm_id:
+            if arm.status != command.status:
+                campaigns.update_arm(connection, row.key, arm.position, {"status": command.status})
+                campaigns.update_campaign(connection, row.key, {})
+            return _record(connection, row.key)
+    raise NotFoundError("there is no such arm")
+
+
+def _locked(connection: Connection, campaign_id: str) -> CampaignRow:
+    """The campaign, its head locked. Raises NotFoundError."""
+    found = campaigns.find_campaign(connection, campaign_id)
+    if found is not None:
+        campaigns.lock_heads(connection, [found.key])
+        found = campaigns.read_campaign(connection, found.key)
+    if found is None or found.campaign_id != campaign_id:
+        raise NotFoundError("there is no such campaign")
+    return found
+
+
+def _record(connection: Connection, key: int, *, created: bool = False) -> CampaignRecord:
+    row = campaigns.read_campaign(connection, key)
+    if row is None:
+        raise NotFoundError("there is no such campaign")
+    return CampaignRecord(row, campaigns.read_arms(connection, [key])[key], created)
+
+
+def _to_bytes(features: list[float] | None) -> bytes | None:
+    return None if features is None else features_to_bytes(np.array(features, dtype=np.float64))
+
+
+def _list(features: Floats | None) -> list[float] | None:
+    return None if features is None else features.tolist()

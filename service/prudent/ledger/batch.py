@@ -1,0 +1,348 @@
+"""One batch: many commands, one transaction. The order of its steps is the design; see docs/decisions/0002.
+
+1. look up decisions by id; 2. lock the heads of campaigns that learn or are in warm-up, in key order; 3. read
+their standing and fold what their logs have gained; 4. look up existing rewards, after the lock; 5. run the
+commands, rewards of earlier decisions first; 6. insert decisions sorted by id, then log rows, then heads. The
+caller commits.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+
+from sqlalchemy import Connection
+
+from prudent.clock import Clock
+from prudent.errors import CampaignBusyError, CommandError, ConflictError, NotFoundError
+from prudent.ledger import observing, rewarding, selecting
+from prudent.ledger.commands import Command, Describe, Expire, Observe, Preview, Result, Reward, Select
+from prudent.ledger.description import describe
+from prudent.ledger.loading import catch_up, open_state, use_snapshot
+from prudent.ledger.outcomes import Failed, Outcome, Postponed, StaleDirectoryError
+from prudent.ledger.recent import RecentDecisions
+from prudent.ledger.state import CampaignState
+from prudent.ledger.states import States
+from prudent.ledger.writes import Writes
+from prudent.store import campaigns, decisions, log
+from prudent.store.campaigns import Standing
+from prudent.store.decisions import DecisionRow
+from prudent.store.log import LogRow
+
+BEHIND_MAX = 1_000
+"""Rows that a batch folds by itself; a state further behind is loaded outside any transaction."""
+
+
+class Batch:
+    """One attempt at a batch on an open transaction. If it fails, ``restore`` undoes what it taught the states."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        states: States,
+        *,
+        clock: Clock,
+        new_id: Callable[[], str],
+        recent: RecentDecisions,
+        loading: Collection[int] = (),
+        skip_locked: bool = False,
+        lock_all: bool = False,
+    ) -> None:
+        self._connection = connection
+        self._states = states
+        self._clock = clock
+        self._new_id = new_id
+        self._recent = recent
+        self._skip_locked = skip_locked
+        self._lock_all = lock_all
+        self._loading = loading
+        self.touched: dict[int, CampaignState] = {}
+        self._marked: list[CampaignState] = []
+        self._locked: set[int] = set()
+        self._keys: dict[str, int] = {}
+        self._decisions: dict[str, DecisionRow] = {}
+        self._remembered: dict[str, DecisionRow] = {}
+        self._asked: dict[str, int] = {}
+        """Ids of this batch's selects, and the keys of their campaigns."""
+        self._standings: dict[int, Standing] = {}
+        self._recorded: dict[str, LogRow] = {}
+        self._busy: set[int] = set()
+        self._behind: set[int] = set()
+        self.writes = Writes()
+        self._now = 0
+
+    def run(self, commands: Sequence[Command]) -> list[Outcome]:
+        """Execute the commands; the outcome of each, in their order."""
+        self._find_decisions(commands)
+        self._find_keys(commands)
+        learning, others = self._campaigns_of(commands)
+        self._lock(learning, others)
+        self._read_standings(learning | others)
+        self._bring_up_to_date()
+        self._find_rewards(commands)
+        outcomes: list[Outcome] = [None] * len(commands)
+        for place in self._order(commands):
+            outcomes[place] = self._execute(commands[place])
+        self._write()
+        return outcomes
+
+    def _order(self, commands: Sequence[Command]) -> list[int]:
+        """Rewards of decisions made before this batch go first; otherwise the order of arrival.
+
+        All of a batch's commands wait at the same time, so any order is one that could have happened. In this one
+        every select knows all these rewards, and a campaign is refitted once a batch instead of once a pair.
+        """
+        places = range(len(commands))
+        return sorted(places, key=lambda place: not self._learns_of_the_past(commands[place]))
+
+    def _learns_of_the_past(self, command: Command) -> bool:
+        return isinstance(command, Reward) and self._decision(command.decision_id) is not None
+
+    def remember(self) -> None:
+        """After the commit: new decisions are likely to be rewarded soon, rewarded ones are not asked for again."""
+        self._recent.keep(self.writes.decisions.values())
+        self._recent.forget(self.writes.rewarded)
+
+    def restore(self) -> None:
+        """Return every state to what it was before the commands ran."""
+        for state in self._marked:
+            state.restore()
+
+    # 1. decisions, and the keys of the campaigns that commands name
+
+    def _find_decisions(self, commands: Sequence[Command]) -> None:
+        ids = {
+            command.decision_id
+            for command in commands
+            if isinstance(command, Select | Reward | Expire) and command.decision_id is not None
+        }
+        self._remembered = self._recent.find(ids)
+        self._decisions = decisions.find_decisions(self._connection, ids - self._remembered.keys()) | self._remembered
+        unknown = [
+            command.decision_id
+            for command in commands
+            if isinstance(command, Reward) and command.decision_id not in self._decisions
+        ]
+        # a decision that was pruned is still answered from the log
+        self._recorded = log.find_observations(self._connection, unknown)
+
+    def _find_keys(self, commands: Sequence[Command]) -> None:
+        names = {
+            command.campaign_id for command in commands if isinstance(command, Select | Observe | Describe | Preview)
+        }
+        missing = []
+        for name in names:
+            key = self._states.key_of(name)
+            if key is None:
+                missing.append(name)
+            else:
+                self._keys[name] = key
+        self._keys |= campaigns.find_keys(self._connection, missing)
+
+    def _campaigns_of(self, commands: Sequence[Command]) -> tuple[set[int], set[int]]:
+        """Keys of the campaigns that will learn, and of the others that are needed."""
+        learning: set[int] = set()
+        others: set[int] = set()
+        for command in commands:
+            if isinstance(command, Reward | Expire):
+                row = self._decisions.get(command.decision_id) or self._recorded.get(command.decision_id)
+                key = row.key if row is not None else self._asked.get(command.decision_id)
+            else:
+                key = self._keys.get(command.campaign_id)
+                if isinstance(command, Select) and command.decision_id is not None and key is not None:
+                    self._asked[command.decision_id] = key
+                    if command.decision_id in self._decisions:
+                        others.add(self._decisions[command.decision_id].key)
+            if key is not None:
+                (learning if isinstance(command, Reward | Expire | Observe) else others).add(key)
+        return learning, others - learning
+
+    # 2. locks
+
+    def _lock(self, learning: set[int], others: set[int]) -> None:
+        wanted = set(learning)
+        for key in others:
+            state = self._states.get(key)
+            if self._lock_all or state is None or state.warming:
+                wanted.add(key)
+        self._locked = campaigns.lock_heads(self._connection, wanted, skip_locked=self._skip_locked)
+        if self._skip_locked:
+            self._busy = wanted - self._locked
+
+    # 3. standings and states
+
+    def _read_standings(self, keys: set[int]) -> None:
+        self._standings = campaigns.read_standings(self._connection, keys)
+        clocks = [standing.now for standing in self._standings.values() if standing.now is not None]
+        self._now = max(clocks) if clocks else self._clock()
+        ended = [row.decision_id for row in self._remembered.values() if self._name_of(row.key) is None]
+        self._recent.forget(ended)
+        stale = [name for name, key in self._keys.items() if self._name_of(key) != name]
+        for name in stale:
+            self._states.drop(self._keys[name])
+            self._states.forget_name(name)
+        if stale or ended:
+            raise StaleDirectoryError
+
+    def _bring_up_to_date(self) -> None:
+        warming: list[CampaignState] = []
+        for key, standing in self._standings.items():
+            if standing.campaign_id is None or key in self._busy:
+                continue
+            if key in self._loading:
+                self._behind.add(key)
+                continue
+            state = self._state_at(key, standing)
+            if state is None:
+                continue
+            if state.target - state.sequence > BEHIND_MAX:
+                self._behind.add(key)
+                continue
+            catch_up(self._connection, state)
+            if state.warming:
+                warming.append(state)
+            self.touched[key] = state
+        if any(state.key not in self._locked for state in warming):
+            raise StaleDirectoryError
+        plays = campaigns.read_plays(self._connection, [state.key for state in warming])
+        for state in warming:
+            state.plays = [plays[state.key][arm.position] for arm in state.arms]
+        for state in self.touched.values():
+            self._states.put(state)
+            state.mark()
+            self._marked.append(state)
+
+    def _state_at(self, key: int, standing: Standing) -> CampaignState | None:
+        state = self._states.get(key)
+        if state is not None and state.sequence > standing.head:
+            self._states.drop(key)
+            state = None
+        if state is None:
+            state = open_state(self._connection, key)
+            if state is None:
+                return None
+            use_snapshot(self._connection, state)
+        elif state.revision != standing.revision:
+            row = campaigns.read_campaign(self._connection, key)
+            if row is None:
+                return None
+            state.reconfigure(row, campaigns.read_arms(self._connection, [key])[key])
+        state.standing = standing
+        return state
+
+    # 4. rewards that exist already
+
+    def _find_rewards(self, commands: Sequence[Command]) -> None:
+        ids = {command.decision_id for command in commands if isinstance(command, Reward | Expire)}
+        self._recorded |= log.find_observations(self._connection, ids)
+
+    # 5. execution
+
+    def _execute(self, command: Command) -> Outcome:
+        try:
+            if isinstance(command, Select):
+                return self._select(command)
+            if isinstance(command, Reward):
+                return self._reward(command)
+            if isinstance(command, Expire):
+                return self._expire(command)
+            if isinstance(command, Observe):
+                return self._observe(command)
+            if isinstance(command, Preview):
+                return self._on(command.campaign_id, lambda state: selecting.preview(state, command.request))
+            return self._on(command.campaign_id, describe)
+        except (CommandError, CampaignBusyError) as error:
+            return Failed(error)
+        except _NotLoaded as missing:
+            return Postponed(missing.key)
+
+    def _state(self, key: int | None, missing: str) -> CampaignState:
+        """The state to execute on. Raises for a campaign that is gone, held by another worker, or not loaded."""
+        if key is None:
+            raise NotFoundError(missing)
+        if key in self._busy:
+            raise CampaignBusyError("another worker holds this campaign: try again")
+        if key in self._behind:
+            raise _NotLoaded(key)
+        state = self.touched.get(key)
+        if state is None:
+            raise NotFoundError(missing)
+        return state
+
+    def _on(self, campaign_id: str, action: Callable[[CampaignState], Result]) -> Result:
+        return action(self._state(self._keys.get(campaign_id), "there is no such campaign"))
+
+    def _decision(self, decision_id: str) -> DecisionRow | None:
+        """A decision of a living campaign, of this batch or before it."""
+        row = self.writes.decisions.get(decision_id) or self._decisions.get(decision_id)
+        return None if row is None or self._name_of(row.key) is None else row
+
+    def _name_of(self, key: int) -> str | None:
+        """The campaign's public id; None once it is deleted."""
+        standing = self._standings.get(key)
+        return None if standing is None else standing.campaign_id
+
+    def _select(self, command: Select) -> Result:
+        state = self._state(self._keys.get(command.campaign_id), "there is no such campaign")
+        if command.decision_id is None:
+            return selecting.select(state, command, self._new_id(), None, self._now, self.writes)
+        digest = command.digest()
+        held = self._decisions.get(command.decision_id)
+        if held is not None and held.key in self._busy:  # whether its campaign counts is being decided elsewhere
+            raise CampaignBusyError("another worker holds this decision's campaign: try again")
+        earlier = self._decision(command.decision_id)
+        if earlier is None:
+            return selecting.select(state, command, command.decision_id, digest, self._now, self.writes)
+        if earlier.key != state.key or earlier.request_digest != digest:
+            raise ConflictError("this decision_id belongs to another request", field="decision_id")
+        return selecting.repeat_decision(earlier, state.campaign_id)
+
+    def _reward(self, command: Reward) -> Result:
+        decision = self._decision(command.decision_id)
+        recorded = self._recorded_reward(command.decision_id)
+        known = decision or recorded
+        # while its select waits for its campaign, so does the reward
+        key = known.key if known is not None else self._asked.get(command.decision_id)
+        state = self._state(key, "there is no such decision")
+        if recorded is not None:
+            return rewarding.repeat_reward(state, command, recorded)
+        if decision is None:
+            raise NotFoundError("there is no such decision")
+        return rewarding.reward(state, command, decision, self._now, self.writes)
+
+    def _recorded_reward(self, decision_id: str) -> LogRow | None:
+        row = self.writes.rewarded.get(decision_id) or self._recorded.get(decision_id)
+        return None if row is None or self._name_of(row.key) is None else row
+
+    def _expire(self, command: Expire) -> Result:
+        decision = self._decision(command.decision_id)
+        if decision is not None and self._recorded_reward(command.decision_id) is None:
+            rewarding.expire(self._state(decision.key, ""), decision, self._now, self.writes)
+        self.writes.no_longer_due.add(command.decision_id)
+        return None
+
+    def _observe(self, command: Observe) -> Result:
+        state = self._state(self._keys.get(command.campaign_id), "there is no such campaign")
+        ids = [one.observation_id for one in command.observations if one.observation_id is not None]
+        recorded = log.find_warm_starts(self._connection, state.key, ids)
+        for row in self.writes.observations:
+            if row.key == state.key and row.observation_id is not None:
+                recorded[row.observation_id] = row
+        return observing.observe(state, command, recorded, self._now, self.writes)
+
+    # 6. writes
+
+    def _write(self) -> None:
+        writes = self.writes
+        replaced = {decision_id for decision_id in writes.decisions if decision_id in self._decisions}
+        if replaced:  # of campaigns that are deleted but not purged yet
+            log.delete_of_decisions(self._connection, replaced)
+            decisions.delete_decisions(self._connection, replaced)
+        decisions.insert_decisions(self._connection, writes.decisions.values())
+        log.append(self._connection, writes.observations)
+        campaigns.set_heads(self._connection, {row.key: self.touched[row.key].head for row in writes.observations})
+        campaigns.add_plays(self._connection, writes.plays)
+        decisions.clear_due(self._connection, writes.no_longer_due)
+
+
+class _NotLoaded(Exception):  # noqa: N818  # it is a signal within this module, not an error
+    def __init__(self, key: int) -> None:
+        super().__init__(key)
+        self.key = key

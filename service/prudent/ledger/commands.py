@@ -1,0 +1,326 @@
+"""What the ledger is asked to do, and what it answers. Features are float64 arrays, as sent.
+
+Nobody changes a message. Those of the hot path are not frozen all the same: that would make each four times as slow.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Literal, NamedTuple
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from prudent.campaigns import AlgorithmChange, CampaignConfiguration
+from prudent.core.policy import Reason
+from prudent.ledger.import_steps import Import
+
+CampaignStatus = Literal["active", "paused", "archived"]
+ArmStatus = Literal["active", "paused", "retired"]
+Floats = NDArray[np.float64]
+
+
+@dataclass(slots=True, eq=False)
+class Select:
+    """Choose an arm. arms: None for all registered ones; features None where the registered ones are meant.
+
+    matrix: the arms' features together, (K, d), if all are there and of one length.
+    """
+
+    campaign_id: str
+    decision_id: str | None = None
+    arms: Sequence[tuple[str, Floats | None]] | None = None
+    matrix: Floats | None = None
+    context: Floats | None = None
+    eligible: frozenset[str] | None = None
+    exclude: frozenset[str] = frozenset()
+    explore: bool = True
+    explain: bool = False
+    chosen_arm_id: str | None = None
+
+    @property
+    def items(self) -> int:
+        """How much of the queue it takes."""
+        return 1
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of features it holds."""
+        if self.matrix is not None:
+            return 500 + self.matrix.nbytes
+        listed = sum(features.nbytes for _, features in self.arms or () if features is not None)
+        return 500 + listed + (0 if self.context is None else self.context.nbytes)
+
+    def digest(self) -> bytes:
+        """Equal for the same request: all but ``explain``, which changes the reply and not the decision.
+
+        Of a header that says what there is and how long it is, and the features' bytes; -0.0 counts as 0.0.
+        """
+        listed = self.arms or ()
+        header = [
+            self.campaign_id,
+            self.chosen_arm_id,
+            self.explore,
+            None if self.eligible is None else sorted(self.eligible),
+            sorted(self.exclude),
+            None if self.context is None else len(self.context),
+            None if self.arms is None else [(arm_id, None if x is None else len(x)) for arm_id, x in listed],
+        ]
+        features = [x for _, x in listed if x is not None]
+        if self.context is not None:
+            features.append(self.context)
+        hashed = blake2b(orjson.dumps(header), digest_size=16)
+        if features:
+            hashed.update((np.concatenate(features) + 0.0).tobytes())
+        return hashed.digest()
+
+
+Interval = list[float]
+"""Two ends, lower first."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredArm:
+    """One candidate of an explained decision. It is stored as JSON: what is added must have a default.
+
+    interval: asymptotic, 95%, for the risk at its features; contributions: of each feature to the estimate.
+    """
+
+    arm_id: str
+    estimate: float
+    bonus: float
+    index: float
+    interval: Interval | None = None
+    contributions: list[dict[str, str | float]] | None = None
+
+
+@dataclass(slots=True)
+class Decision:
+    """The answer to Select. observations: the sequence of the state used."""
+
+    decision_id: str
+    campaign_id: str
+    arm_id: str
+    estimate: float
+    bonus: float
+    index: float
+    reason: Reason
+    greedy_arm_id: str
+    recommended_arm_id: str | None
+    propensity: float | None
+    observations: int
+    arms: Sequence[ScoredArm] | None
+
+    @property
+    def exploring(self) -> bool:
+        """Whether the arm is another than the one with the best estimate."""
+        return self.arm_id != self.greedy_arm_id
+
+
+@dataclass(slots=True)
+class Reward:
+    """Learn a decision's reward. arm_id: another arm that was used in the end (disjoint, multi-armed)."""
+
+    decision_id: str
+    reward: float
+    arm_id: str | None = None
+
+    items = 1
+    nbytes = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Expire:
+    """A decision's deadline has passed: learn the campaign's default reward, if it has one."""
+
+    decision_id: str
+
+    items = 1
+    nbytes = 300
+
+
+class RewardReceipt(NamedTuple):
+    """The answer to Reward. observations: this reward's own sequence, also on a repeat."""
+
+    decision_id: str
+    campaign_id: str
+    arm_id: str
+    reward: float
+    observations: int
+    duplicate: bool
+    learned: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WarmStart:
+    """One observation made elsewhere. features: the arm's (shared model); context: the request's (disjoint)."""
+
+    arm_id: str
+    reward: float
+    features: Floats | None = None
+    context: Floats | None = None
+    observation_id: str | None = None
+    observed_at: int | None = None
+    propensity: float | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Observe:
+    """Learn observations made elsewhere: all of them or, if one is wrong, none."""
+
+    campaign_id: str
+    observations: Sequence[WarmStart]
+
+    @property
+    def items(self) -> int:
+        """How much of the queue it takes."""
+        return len(self.observations)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of features it holds."""
+        given = (floats for one in self.observations for floats in (one.features, one.context) if floats is not None)
+        return 300 * len(self.observations) + sum(floats.nbytes for floats in given)
+
+
+@dataclass(frozen=True, slots=True)
+class ObserveReceipt:
+    """The answer to Observe. observations: the head of the log afterwards."""
+
+    accepted: int
+    duplicates: int
+    observations: int
+
+
+@dataclass(frozen=True, slots=True)
+class Describe:
+    """Report what the campaign's model has learned."""
+
+    campaign_id: str
+
+    items = 1
+    nbytes = 100
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Preview:
+    """Say what a select would do now, and record nothing. request: its decision_id plays no role."""
+
+    request: Select
+
+    @property
+    def campaign_id(self) -> str:
+        """The campaign."""
+        return self.request.campaign_id
+
+    @property
+    def items(self) -> int:
+        """How much of the queue it takes."""
+        return self.request.items
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of features it holds."""
+        return self.request.nbytes
+
+
+@dataclass(frozen=True, slots=True)
+class Prospect:
+    """The answer to Preview. arms: every candidate, best first; tied: how many arms a draw would choose from."""
+
+    arm_id: str
+    reason: Reason
+    tied: int
+    observations: int
+    arms: Sequence[ScoredArm]
+
+
+@dataclass(frozen=True, slots=True)
+class ArmModel:
+    """What is known of one registered arm."""
+
+    arm_id: str
+    status: str
+    theta: list[float] | None
+    """Parameters of a disjoint model's arm."""
+    radius: float | None
+    inside_ball: bool | None
+    """Whether a disjoint model's theta lies inside the ball of radius parameter_bound; None without a bound."""
+    theta_intervals: list[Interval | None] | None
+    """Asymptotic 95% intervals of a disjoint model's parameters."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelReport:
+    """The answer to Describe; see the contract's ``GET /campaigns/{campaign_id}/model``."""
+
+    campaign_id: str
+    algorithm: str
+    observations: int
+    head: int
+    feature_names: list[str]
+    theta: list[float] | None
+    theta_intervals: list[Interval | None] | None
+    arms: list[ArmModel]
+    conditioning: float
+    noise_scale: float
+    parameter_bound: float
+    radius: float | None
+    guaranteed: bool
+    guarantee_note: str
+    inside_ball: bool | None
+    regret_bound: float | None
+    convergence: dict[str, int | bool | None]
+    features_above_bound: int
+    warnings: list[str] = field(default_factory=list)
+    state_digest: str | None = None
+
+
+Command = Select | Reward | Expire | Observe | Describe | Preview
+Result = Decision | RewardReceipt | ObserveReceipt | ModelReport | Prospect | None
+
+
+@dataclass(frozen=True, slots=True)
+class CreateCampaign:
+    """Create a campaign from a resolved configuration."""
+
+    configuration: CampaignConfiguration
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeCampaign:
+    """Change what may change of a campaign; None leaves it."""
+
+    campaign_id: str
+    description: str | None = None
+    status: CampaignStatus | None = None
+    algorithm: AlgorithmChange | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteCampaign:
+    """Delete a campaign with its log."""
+
+    campaign_id: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AddArm:
+    """Register an arm at run time."""
+
+    campaign_id: str
+    arm_id: str
+    features: Floats | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeArm:
+    """Pause, retire or reactivate an arm."""
+
+    campaign_id: str
+    arm_id: str
+    status: ArmStatus
+
+
+Administration = CreateCampaign | ChangeCampaign | DeleteCampaign | AddArm | ChangeArm | Import

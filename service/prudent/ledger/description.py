@@ -1,0 +1,179 @@
+"""What a campaign's model has learned, and what may be claimed about it."""
+
+from hashlib import blake2b
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prudent.core.estimators import ExactMinimizer, OnePass, OnlineGradient
+from prudent.core.losses import EntropicLoss
+from prudent.core.theory import Constants, curvature_over_ball, regret_bound
+from prudent.ledger.commands import ArmModel, ModelReport
+from prudent.ledger.explanation import feature_names, interval_of
+from prudent.ledger.state import CampaignState
+
+CONDITIONAL = (
+    "The interval estimate +- bonus holds for all rounds with probability 1 - delta (1 - 2 delta where arms were "
+    "added to a disjoint campaign), provided that noise_scale and parameter_bound are true bounds for it."
+)
+
+
+def describe(state: CampaignState) -> ModelReport:
+    """The report at the state's sequence."""
+    policy, configuration = state.policy, state.configuration
+    policy.refresh()
+    estimator, confidence = policy.estimator, policy.confidence
+    radii = confidence.radii
+    reason = why_not_guaranteed(state)
+    inside = _inside_ball(state)
+    intervals = [[interval_of(ends) for ends in block] for block in policy.parameter_intervals().tolist()]
+    dumped = policy.dump()
+    return ModelReport(
+        campaign_id=state.campaign_id,
+        algorithm=configuration.algorithm.name,
+        observations=state.sequence,
+        head=state.head,
+        feature_names=feature_names(state),
+        theta=estimator.theta[0].tolist() if state.shared else None,
+        theta_intervals=intervals[0] if state.shared else None,
+        arms=[
+            ArmModel(
+                arm_id=arm.arm_id,
+                status=arm.status,
+                theta=None if state.shared else estimator.theta[arm.position].tolist(),
+                radius=None if state.shared else float(radii[arm.position]),
+                inside_ball=None if state.shared or inside is None else bool(inside[arm.position]),
+                theta_intervals=None if state.shared else intervals[arm.position],
+            )
+            for arm in state.arms
+        ],
+        conditioning=confidence.conditioning,
+        noise_scale=confidence.noise_scale,
+        parameter_bound=confidence.parameter_bound,
+        radius=float(radii[0]) if state.shared else None,
+        guaranteed=reason is None,
+        guarantee_note=CONDITIONAL if reason is None else reason,
+        inside_ball=None if inside is None else bool(inside.all()),
+        regret_bound=_regret_bound(state) if reason is None else None,
+        convergence=_convergence(state),
+        features_above_bound=policy.features_above_bound,
+        warnings=_warnings(state),
+        state_digest=None if dumped is None else blake2b(dumped, digest_size=16).hexdigest(),
+    )
+
+
+def why_not_guaranteed(state: CampaignState) -> str | None:
+    """Why the bonus is an exploration rule and no confidence interval; None if it is one, conditionally."""
+    algorithm = state.configuration.algorithm
+    if algorithm.name in {"linucb-ogd-cr", "linucb-onepass-cr"}:
+        return "A streaming estimator has no finite-sample guarantee."
+    if algorithm.noise_scale is None:
+        return "The data-driven noise scale is an exploration rule, not a bound."
+    if algorithm.parameter_bound is None:
+        return "Without parameter_bound the bias term rests on the estimate's own norm."
+    if algorithm.name != "linucb" and not algorithm.projection:
+        return "Without projection the estimate may leave the ball that the guarantee is about."
+    if state.policy.features_above_bound:
+        return "Some features were above feature_bound."
+    if isinstance(state.policy.estimator, ExactMinimizer) and not all(state.policy.estimator.certified):
+        return "The last fit did not meet the certificate of optimality."
+    return _why_conditioning_is_not_guaranteed(state)
+
+
+def _why_conditioning_is_not_guaranteed(state: CampaignState) -> str | None:
+    algorithm, loss = state.configuration.algorithm, state.policy.loss
+    conditioning = algorithm.conditioning or "theory"
+    if algorithm.name == "linucb":
+        return None
+    if conditioning not in {"theory", "self-concordant"}:
+        return "A conditioning given as a number is a dial."
+    if not isinstance(loss, EntropicLoss):
+        return None
+    if conditioning == "self-concordant":
+        if algorithm.bonus.startswith("global"):
+            return "Self-concordant conditioning relates local metrics only."
+        return None
+    reach = algorithm.feature_bound * (algorithm.parameter_bound or 0.0)
+    if -reach < loss.minimum or reach > loss.maximum:
+        return (
+            "The entropic curvature bounds hold for predictions within the reward bounds only; the ball exceeds them."
+        )
+    return None
+
+
+def _inside_ball(state: CampaignState) -> NDArray[np.bool_] | None:
+    """(B,) whether each block's theta has a norm below parameter_bound; None without one.
+
+    Where the ball binds, the norm is the bound to 1e-12 (`fitted_multiplier`).
+    """
+    bound = state.configuration.algorithm.parameter_bound
+    if bound is None:
+        return None
+    norms = np.linalg.norm(state.policy.estimator.theta, axis=1)
+    return np.asarray(norms < (1.0 - 1e-12) * bound)
+
+
+def _regret_bound(state: CampaignState) -> float | None:
+    """Theorem 1's bound for the observations so far, of a campaign that is guaranteed; None before the first arm."""
+    policy, algorithm = state.policy, state.configuration.algorithm
+    confidence, loss = policy.confidence, policy.loss
+    settings = confidence.settings
+    curvature_min, curvature_max = loss.curvature_min, loss.curvature_max
+    if settings.conditioning == "self-concordant":
+        # This conditioning holds beyond the reward bounds, where the loss's own m does not.
+        curvature_min = curvature_over_ball(loss, settings.feature_bound * confidence.parameter_bound)[0]
+    blocks, dimension = policy.estimator.theta.shape
+    if not blocks:
+        return None
+    constants = Constants(
+        dimension=dimension,
+        blocks=blocks,
+        curvature_min=curvature_min,
+        curvature_max=curvature_max,
+        conditioning=confidence.conditioning,
+        regularization=settings.regularization,
+        delta=settings.delta,
+        noise_scale=confidence.noise_scale,
+        parameter_bound=confidence.parameter_bound,
+        feature_bound=settings.feature_bound,
+        radius=settings.radius,
+        arms_came_later=not state.shared and blocks != len(state.creation.arms),
+    )
+    observations = policy.estimator.observations
+    return regret_bound(
+        constants,
+        observations,
+        "local-tight" if settings.linear else settings.bonus,
+        exploration=policy.exploration,
+        warmup_rounds=min(algorithm.warmup * len(state.arms), observations),
+    )
+
+
+def _convergence(state: CampaignState) -> dict[str, int | bool | None]:
+    estimator = state.policy.estimator
+    if not isinstance(estimator, ExactMinimizer):
+        return {"certified": None, "fits": None, "uncertified_fits": None, "bound_active_fits": None}
+    return {
+        "certified": bool(all(estimator.certified)),
+        "fits": estimator.fits,
+        "uncertified_fits": estimator.uncertified,
+        "bound_active_fits": estimator.bound_active,
+    }
+
+
+def _warnings(state: CampaignState) -> list[str]:
+    estimator = state.policy.estimator
+    warnings = []
+    if isinstance(estimator, ExactMinimizer):
+        if estimator.bound_active * 2 > estimator.fits:
+            warnings.append(
+                "parameter_bound binds in more than half of the fits: a ball too small stops learning; raise it"
+            )
+        if estimator.uncertified:
+            warnings.append(f"{estimator.uncertified} fits did not meet the certificate and were not used")
+    if isinstance(estimator, OnlineGradient | OnePass) and estimator.skipped_steps:
+        warnings.append(f"{estimator.skipped_steps} steps were not finite and were left out")
+    uses_bound = state.configuration.algorithm.noise_scale is not None or not isinstance(estimator, ExactMinimizer)
+    if state.policy.features_above_bound and uses_bound:
+        warnings.append(f"{state.policy.features_above_bound} observations had features above feature_bound")
+    return warnings

@@ -1,0 +1,375 @@
+"""The ledger: one thread that turns the queue into batches, and batches into transactions."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import structlog
+from sqlalchemy import Engine
+
+from prudent.clock import Clock, DecisionIds
+from prudent.errors import (
+    CampaignBusyError,
+    CommandError,
+    DatabaseUnavailableError,
+    UnavailableError,
+    UnknownOutcomeError,
+)
+from prudent.ledger.administration import CampaignRecord, administer
+from prudent.ledger.batch import Batch
+from prudent.ledger.commands import Administration, Command, Result
+from prudent.ledger.loading import load_behind
+from prudent.ledger.maintenance import Maintenance
+from prudent.ledger.outcomes import Failed, Outcome, Postponed, StaleDirectoryError
+from prudent.ledger.queue import CommandQueue, Entry, Ticket
+from prudent.ledger.recent import RecentDecisions
+from prudent.ledger.state import CampaignState
+from prudent.ledger.states import States
+from prudent.observability.metrics import Metrics
+from prudent.settings import Limits
+from prudent.store import campaigns
+from prudent.store.failures import Failure, classify
+from prudent.store.held import HeldConnection
+from prudent.store.probe import write_and_forget
+
+logger = structlog.get_logger(__name__)
+
+RERUNS_MAX = 3
+MAINTENANCE_SECONDS = 1.0
+RECENT_BYTES_MAX = 16 * 2**20
+"""Of decisions held until their rewards come."""
+STALL_SECONDS = 5.0
+"""A batch that takes longer makes the worker unready."""
+
+_COUNTED = (CampaignBusyError, DatabaseUnavailableError, UnknownOutcomeError)
+
+
+class Ledger:
+    """Start it, submit commands from the event loop, stop it. Everything it holds can be rebuilt from the log."""
+
+    def __init__(self, write: Engine, read: Engine, *, limits: Limits, metrics: Metrics, clock: Clock) -> None:
+        self._write, self._read = write, read
+        self._held = HeldConnection(write)
+        self._clock, self._limits, self._metrics = clock, limits, metrics
+        self._committed = metrics.commits.labels("committed")
+        for reason in ("overloaded", "late", *(kind.__name__ for kind in _COUNTED)):
+            metrics.unavailable.labels(reason)  # to Prometheus, a counter that appears has not risen
+        self._new_id = DecisionIds(clock)
+        self._queue = CommandQueue(limits.queue_items_max, limits.queue_bytes_max)
+        self._states = States(limits.states_bytes_max)
+        self._recent = RecentDecisions(RECENT_BYTES_MAX)
+        self._maintenance = Maintenance(write, read, self._states, clock=clock, limits=limits)
+        self._waiting: dict[int, list[Entry]] = {}
+        self._loaded: list[tuple[int, CampaignState | Exception | None]] = []
+        self._loader = ThreadPoolExecutor(1, thread_name_prefix="ledger-loader")
+        self._thread = threading.Thread(target=self._serve, name="ledger")
+        self._stopping = False
+        self._refused: str | None = None
+        self._busy_since: float | None = None
+
+    # The event loop's side
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Finish what is queued, write snapshots, end the thread. Blocks."""
+        with self._queue.changed:
+            self._stopping = True
+            self._queue.changed.notify()
+        self._thread.join()
+        self._loader.shutdown()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the thread runs."""
+        return self._thread.is_alive()
+
+    @property
+    def fault(self) -> str | None:
+        """Why commands cannot be recorded at the moment; None if, as far as is known, they can."""
+        if not self._thread.is_alive():
+            return "the ledger's thread has ended"
+        busy_since = self._busy_since
+        if busy_since is not None and time.monotonic() - busy_since > STALL_SECONDS:
+            return "a transaction does not end"
+        return self._refused
+
+    async def submit(self, command: Command) -> Any:
+        """The command's result, committed. Raises CommandError or UnavailableError."""
+        return await self._submit_one(command)
+
+    async def administer(self, command: Administration) -> CampaignRecord | None:
+        """The campaign after the command, committed. Raises CommandError or UnavailableError."""
+        record: CampaignRecord | None = await self._submit_one(command)
+        return record
+
+    async def submit_all(self, commands: Sequence[Command]) -> list[Result | Exception]:
+        """Results in the commands' order, an error in the place of a command that failed."""
+        if not commands:
+            return []
+        outcomes = await self._enqueue(commands)
+        return [outcome.error if isinstance(outcome, Failed) else outcome for outcome in outcomes]
+
+    async def _submit_one(self, command: Command | Administration) -> Any:
+        (outcome,) = await self._enqueue([command])
+        if isinstance(outcome, Failed):
+            raise outcome.error
+        return outcome
+
+    async def _enqueue(self, commands: Sequence[Command | Administration]) -> list[Any]:
+        if not self._thread.is_alive():
+            raise DatabaseUnavailableError("the service is starting or stopping: try again")
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[list[Any]] = loop.create_future()
+        ticket = Ticket([None] * len(commands), len(commands), loop, future)
+        try:
+            self._queue.put([Entry(command, ticket, slot) for slot, command in enumerate(commands)])
+        except UnavailableError:
+            self._metrics.unavailable.labels("overloaded").inc(len(commands))
+            raise
+        # the loop's own timer: asyncio.timeout, which could also cancel, costs five times as much
+        timer = loop.call_later(self._limits.answer_seconds_max, _give_up, future)
+        try:
+            return await future
+        except UnknownOutcomeError:
+            self._metrics.unavailable.labels("late").inc(len(commands))
+            raise
+        finally:
+            timer.cancel()
+
+    # The thread's side
+
+    def _serve(self) -> None:
+        last_maintenance = time.monotonic()
+        while True:
+            with self._queue.changed:
+                if not self._queue and not self._loaded and not self._stopping:
+                    self._queue.changed.wait(MAINTENANCE_SECONDS)
+                self._install_loaded()
+                entries = self._queue.take(self._limits.batch_items_max)
+                done = self._stopping and not entries and not self._waiting
+                self._metrics.queue_items.set(self._queue.items)
+            if entries:
+                self._execute(entries)
+            if done:
+                self._held.release()
+                self._maintenance.finish()
+                return
+            if time.monotonic() - last_maintenance >= MAINTENANCE_SECONDS:
+                self._maintain()
+                last_maintenance = time.monotonic()
+
+    def _maintain(self) -> None:
+        try:
+            due = self._maintenance.run()
+        except Exception:
+            logger.exception("maintenance failed")
+            return
+        if due:
+            self._execute([Entry(command, Ticket([None], 1), 0) for command in due])
+        self._states.evict()
+        self._probe()
+        self._metrics.states.set(len(self._states))
+        self._metrics.states_bytes.set(self._states.nbytes)
+
+    def _probe(self) -> None:
+        """Ask a database that refused whether it takes rows again: an unready worker gets no requests to tell."""
+        if self._refused is None:
+            return
+        try:
+            with self._write.begin() as connection:
+                write_and_forget(connection)
+        except Exception as error:  # noqa: BLE001  # it is still so
+            logger.warning("the database is still not writable", error=str(getattr(error, "orig", error)))
+        else:
+            self._refused = None
+            logger.info("the database is writable again")
+
+    def _execute(self, entries: list[Entry]) -> None:
+        """Run entries to their outcomes, whatever happens: nothing may end the thread or leave a caller waiting."""
+        started = time.perf_counter()
+        self._busy_since = time.monotonic()
+        try:
+            if entries[0].is_batched:
+                outcomes = self._run_batch([entry.command for entry in entries])  # type: ignore[misc]  # is_batched
+            else:
+                outcomes = [self._run_alone(entries[0].command)]  # type: ignore[arg-type]  # not is_batched
+        except Exception as error:
+            logger.exception("a batch failed", commands=len(entries))
+            outcomes = [Failed(error)] * len(entries)
+        self._metrics.batch_seconds.observe(time.perf_counter() - started)
+        self._metrics.batch_commands.observe(len(entries))
+        self._busy_since = None
+        self._settle(entries, outcomes)
+
+    def _settle(self, entries: list[Entry], outcomes: list[Any]) -> None:
+        finished: dict[asyncio.AbstractEventLoop, list[Ticket]] = {}
+        for entry, outcome in zip(entries, outcomes, strict=True):
+            if isinstance(outcome, Postponed):
+                self._wait_for(outcome.key, entry)
+                continue
+            if isinstance(outcome, Failed) and isinstance(outcome.error, UnavailableError):
+                self._metrics.unavailable.labels(type(outcome.error).__name__).inc()
+            if entry.ticket.settle(entry.slot, outcome) and entry.ticket.loop is not None:
+                finished.setdefault(entry.ticket.loop, []).append(entry.ticket)
+        for loop, tickets in finished.items():
+            try:
+                loop.call_soon_threadsafe(_resolve, tickets)
+            except RuntimeError:  # the loop is closed: nobody waits any more
+                logger.warning("answers nobody waits for", tickets=len(tickets))
+
+    def _count_recorded(self, batch: Batch) -> None:
+        self._metrics.decisions.inc(len(batch.writes.decisions))
+        self._metrics.observations.inc(len(batch.writes.observations))
+        self._metrics.rewards.inc(len(batch.writes.rewarded))
+        for state in batch.touched.values():
+            counts = state.policy.solver_counts
+            if counts == state.solver_counted:
+                continue
+            gained = [max(0, now - before) for now, before in zip(counts, state.solver_counted, strict=True)]
+            self._metrics.fits.inc(gained[0])
+            self._metrics.uncertified_fits.inc(gained[1])
+            self._metrics.bound_active_fits.inc(gained[2])
+            state.solver_counted = counts
+
+    # Batches, and what their failures lead to
+
+    def _run_batch(self, commands: list[Command], *, skip_locked: bool = False) -> list[Any]:
+        for attempt in range(RERUNS_MAX + 2):
+            try:
+                return self._attempt(commands, skip_locked=skip_locked, lock_all=attempt > 0)
+            except UnknownOutcomeError as error:
+                return [Failed(error)] * len(commands)
+            except StaleDirectoryError:
+                failure = Failure.RERUN
+            except Exception as error:  # noqa: BLE001  # sorted by _give_up or raised to a log there
+                failure = classify(error)
+                if failure in {Failure.UNAVAILABLE, Failure.DEFECT} or (failure is Failure.LOCKED and skip_locked):
+                    return self._give_up(commands, failure, error)
+            skip_locked = skip_locked or failure is Failure.LOCKED
+            self._metrics.reruns.inc()
+        return [Failed(CampaignBusyError("too many others change this at the same time: try again"))] * len(commands)
+
+    def _attempt(self, commands: list[Command], *, skip_locked: bool, lock_all: bool) -> list[Outcome]:
+        with self._held.use() as connection:
+            transaction = connection.begin()
+            batch = Batch(
+                connection,
+                self._states,
+                clock=self._clock,
+                new_id=self._new_id,
+                recent=self._recent,
+                loading=self._waiting,
+                skip_locked=skip_locked,
+                lock_all=lock_all,
+            )
+            try:
+                outcomes = batch.run(commands)
+            except BaseException:
+                batch.restore()
+                raise
+            try:
+                transaction.commit()
+            except Exception as error:
+                connection.invalidate(error)  # it may still be inside the transaction
+                for key in batch.touched:
+                    self._states.drop(key)
+                self._refused = "the outcome of a commit is unknown"
+                self._metrics.commits.labels("unknown").inc()
+                logger.exception("the outcome of a commit is unknown", commands=len(commands))
+                raise UnknownOutcomeError("the outcome is unknown: send the same request again") from error
+        batch.remember()
+        self._committed.inc()
+        self._maintenance.after_commit(batch.touched.values())
+        self._count_recorded(batch)
+        if batch.writes.decisions or batch.writes.observations:
+            self._refused = None
+        return outcomes
+
+    def _give_up(self, commands: list[Command], failure: Failure, error: Exception) -> list[Any]:
+        if failure is Failure.UNAVAILABLE:
+            return [Failed(self._refuse(error))] * len(commands)
+        if len(commands) > 1:  # find the one that fails or waits; the others must not suffer from it
+            skip_locked = failure is Failure.LOCKED
+            return [outcome for command in commands for outcome in self._run_batch([command], skip_locked=skip_locked)]
+        if failure is Failure.LOCKED:
+            return [Failed(CampaignBusyError("another worker is writing this at the moment: try again"))]
+        logger.error("a command failed", command=type(commands[0]).__name__, exc_info=error)
+        return [Failed(error)]
+
+    def _refuse(self, error: Exception) -> DatabaseUnavailableError:
+        """What callers are told, and readiness says until something is written again."""
+        logger.warning("the database is not available", error=str(getattr(error, "orig", error)))
+        self._refused = "the database refused to write"
+        return DatabaseUnavailableError("the database is not available: try again")
+
+    def _run_alone(self, command: Administration) -> Any:
+        for _ in range(RERUNS_MAX):
+            try:
+                with self._write.begin() as connection:
+                    now = campaigns.read_clock(connection) or self._clock()
+                    administered = administer(connection, command, now)
+            except CommandError as error:
+                return Failed(error)
+            except Exception as error:  # sorted below
+                failure = classify(error)
+                if failure is Failure.DEFECT:
+                    logger.exception("a command failed", command=type(command).__name__)
+                    return Failed(error)
+                if failure is Failure.UNAVAILABLE:
+                    return Failed(self._refuse(error))
+            else:
+                self._committed.inc()
+                return administered
+            self._metrics.reruns.inc()
+        return Failed(CampaignBusyError("too many others change this at the same time: try again"))
+
+    # States that must be loaded first
+
+    def _wait_for(self, key: int, entry: Entry) -> None:
+        if key in self._waiting:
+            self._waiting[key].append(entry)
+            return
+        self._waiting[key] = [entry]
+        self._states.drop(key)
+        self._loader.submit(self._load, key)
+
+    def _load(self, key: int) -> None:
+        result: CampaignState | Exception | None
+        try:
+            result = load_behind(self._read, key)
+        except Exception as error:  # noqa: BLE001  # handed to those who wait
+            result = error
+        with self._queue.changed:
+            self._loaded.append((key, result))
+            self._queue.changed.notify()
+
+    def _install_loaded(self) -> None:
+        """Take over loaded states, and put back at the front the commands that waited for them."""
+        for key, result in self._loaded:
+            entries = self._waiting.pop(key)
+            if isinstance(result, Exception):
+                logger.error("a campaign could not be loaded", key=key, exc_info=result)
+                failed = Failed(DatabaseUnavailableError("the campaign could not be loaded: try again"))
+                self._settle(entries, [failed] * len(entries))
+                continue
+            if result is not None:
+                self._states.put(result)
+            self._queue.put_back(entries)
+        self._loaded.clear()
+
+
+def _give_up(future: asyncio.Future[list[Any]]) -> None:
+    if not future.done():
+        future.set_exception(UnknownOutcomeError("no outcome in time: send the same request again"))
+
+
+def _resolve(tickets: list[Ticket]) -> None:
+    for ticket in tickets:
+        if ticket.future is not None and not ticket.future.done():
+            ticket.future.set_result(ticket.outcomes)

@@ -1,0 +1,94 @@
+"""What the ledger's thread does between batches: snapshots, deadlines, rows of deleted campaigns and lost imports."""
+
+from collections.abc import Iterable
+
+import structlog
+from sqlalchemy import Engine
+from sqlalchemy.exc import SQLAlchemyError
+
+from prudent.clock import Clock
+from prudent.core.snapshot import FORMAT_VERSION
+from prudent.ledger.commands import Expire
+from prudent.ledger.state import CampaignState
+from prudent.ledger.states import States
+from prudent.settings import Limits
+from prudent.store import campaigns, decisions, log, removal, staging
+from prudent.store.log import SnapshotRow
+
+logger = structlog.get_logger(__name__)
+
+PURGE_ROWS = 1_000
+EXPIRE_ROWS = 500
+IMPORT_IDLE_SECONDS_MAX = 600
+"""Between two steps of an import: who is away for longer does not come back."""
+
+
+class Maintenance:
+    """Chores. Each is safe to skip, to repeat and to run on several workers at once."""
+
+    def __init__(self, write: Engine, read: Engine, states: States, *, clock: Clock, limits: Limits) -> None:
+        self._write, self._read, self._states, self._clock = write, read, states, clock
+        self._snapshot_every = limits.snapshot_observations
+        self._to_snapshot: set[int] = set()
+
+    def after_commit(self, touched: Iterable[CampaignState]) -> None:
+        """Remember which states have learned enough for a new snapshot."""
+        for state in touched:
+            if state.sequence - state.snapshot_sequence >= self._snapshot_every:
+                self._to_snapshot.add(state.key)
+
+    def run(self) -> list[Expire]:
+        """One round of chores; the deadlines that have passed."""
+        try:
+            self._write_snapshot()
+            self._purge()
+            return self._find_expired()
+        except SQLAlchemyError as error:
+            logger.warning("maintenance put off", error=type(error).__name__)
+            return []
+
+    def finish(self) -> None:
+        """Write the snapshots that are due, before the process ends."""
+        try:
+            while self._to_snapshot:
+                self._write_snapshot()
+        except SQLAlchemyError as error:
+            logger.warning("snapshots not written", error=type(error).__name__)
+
+    def _write_snapshot(self) -> None:
+        """One state's snapshot. The state is committed here: batches end before chores begin."""
+        if not self._to_snapshot:
+            return
+        key = self._to_snapshot.pop()
+        state = self._states.get(key)
+        if state is None:
+            return
+        dumped = state.policy.dump()
+        if dumped is None:
+            state.snapshot_sequence = state.sequence
+            return
+        if not state.policy.estimator.is_sane():
+            logger.error("a state is not finite and positive semi-definite: no snapshot of it", key=key)
+            return
+        with self._write.begin() as connection:
+            row = SnapshotRow(key, state.sequence, FORMAT_VERSION, state.fold_digest, dumped)
+            log.write_snapshot(connection, row)
+        state.snapshot_sequence = state.sequence
+
+    def _purge(self) -> None:
+        with self._read.connect() as connection:
+            since = (campaigns.read_clock(connection) or self._clock()) - IMPORT_IDLE_SECONDS_MAX * 1_000_000
+            is_import_idle = staging.is_any_idle(connection, since)
+            key = removal.find_deleted(connection)
+        if is_import_idle:
+            with self._write.begin() as connection:
+                staging.give_up_idle(connection, since)
+        if key is not None:
+            self._states.drop(key)
+            with self._write.begin() as connection:
+                removal.purge_slice(connection, key, PURGE_ROWS)
+
+    def _find_expired(self) -> list[Expire]:
+        with self._read.connect() as connection:
+            now = campaigns.read_clock(connection) or self._clock()
+            return [Expire(decision_id) for decision_id in decisions.find_due(connection, now, EXPIRE_ROWS)]

@@ -1,0 +1,105 @@
+"""The bounded queue between the event loop and the ledger's thread."""
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from threading import Condition
+from typing import Any, NamedTuple
+
+from prudent.errors import OverloadedError
+from prudent.ledger.commands import Administration, Command, Describe, Expire, Observe, Preview, Reward, Select
+
+_BATCHED = (Select, Reward, Expire, Observe, Describe, Preview)
+
+
+@dataclass(slots=True, eq=False)
+class Ticket:
+    """Commands that were submitted together, and who waits for their outcomes."""
+
+    outcomes: list[Any]
+    remaining: int
+    loop: asyncio.AbstractEventLoop | None = None
+    future: asyncio.Future[list[Any]] | None = None
+
+    def settle(self, slot: int, outcome: Any) -> bool:
+        """Record one outcome; True when it was the last."""
+        self.outcomes[slot] = outcome
+        self.remaining -= 1
+        return self.remaining == 0
+
+
+class Entry(NamedTuple):
+    """One command in the queue."""
+
+    command: Command | Administration
+    ticket: Ticket
+    slot: int
+
+    @property
+    def is_batched(self) -> bool:
+        """Whether it may share a transaction with others."""
+        return isinstance(self.command, _BATCHED)
+
+    @property
+    def items(self) -> int:
+        """How much of the queue it takes."""
+        return self.command.items if isinstance(self.command, _BATCHED) else 1
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes it holds."""
+        return self.command.nbytes if isinstance(self.command, _BATCHED) else 1_000
+
+
+@dataclass(slots=True)
+class CommandQueue:
+    """First in, first out; full past ``items_max`` or ``bytes_max``."""
+
+    items_max: int
+    bytes_max: int
+    items: int = 0
+    nbytes: int = 0
+    changed: Condition = field(default_factory=Condition)
+    """Held to touch the queue; notified when there is something to do."""
+    _entries: deque[Entry] = field(default_factory=deque)
+
+    def put(self, entries: Sequence[Entry]) -> None:
+        """Append. Raises OverloadedError, and takes nothing, if they do not all fit."""
+        items = sum(entry.items for entry in entries)
+        nbytes = sum(entry.nbytes for entry in entries)
+        with self.changed:
+            # one request always fits an empty queue, whatever the bounds
+            if self._entries and (self.items + items > self.items_max or self.nbytes + nbytes > self.bytes_max):
+                raise OverloadedError("too many requests are waiting: try again")
+            self._entries.extend(entries)
+            self.items += items
+            self.nbytes += nbytes
+            self.changed.notify()
+
+    def put_back(self, entries: Iterable[Entry]) -> None:
+        """Put at the front what was taken but could not be executed yet. Call with ``changed`` held."""
+        for entry in reversed(list(entries)):
+            self._entries.appendleft(entry)
+            self.items += entry.items
+            self.nbytes += entry.nbytes
+
+    def take(self, items_max: int) -> list[Entry]:
+        """The next batch: one administrative command, or others up to the bound. Call with ``changed`` held."""
+        taken: list[Entry] = []
+        items = 0
+        while self._entries:
+            entry = self._entries[0]
+            if taken and (not entry.is_batched or items + entry.items > items_max):
+                break
+            self._entries.popleft()
+            taken.append(entry)
+            items += entry.items
+            self.nbytes -= entry.nbytes
+            if not entry.is_batched:
+                break
+        self.items -= items
+        return taken
+
+    def __len__(self) -> int:
+        return len(self._entries)

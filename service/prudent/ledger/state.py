@@ -1,0 +1,156 @@
+"""One campaign as a worker holds it: its configuration, its arms, and the policy folded from its log."""
+
+from dataclasses import dataclass
+from hashlib import blake2b
+
+import numpy as np
+from numpy.typing import NDArray
+
+from prudent.campaigns import CampaignConfiguration, build_policy, index_settings
+from prudent.core.policy import Policy, SolverCounts
+from prudent.store.campaigns import ArmRow, CampaignRow, Standing
+from prudent.store.log import FoldRow
+
+FLOAT64 = np.dtype("<f8")
+
+
+def features_to_bytes(features: NDArray[np.float64]) -> bytes:
+    """Little-endian float64, as tables hold them."""
+    return features.astype(FLOAT64, copy=False).tobytes()
+
+
+def features_from_bytes(data: bytes) -> NDArray[np.float64]:
+    """What ``features_to_bytes`` was given, read-only."""
+    return np.frombuffer(data, FLOAT64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Arm:
+    """A registered arm. position: order of registration, the block of a disjoint model."""
+
+    arm_id: str
+    position: int
+    status: str
+    features: NDArray[np.float64] | None
+
+
+class CampaignState:
+    """A campaign's state at ``sequence``: fold(log up to there). Owned by one thread at a time."""
+
+    def __init__(self, row: CampaignRow, arms: list[ArmRow]) -> None:
+        self.key = row.key
+        self.creation = CampaignConfiguration.model_validate_json(row.creation)
+        self.configuration = CampaignConfiguration.model_validate_json(row.configuration)
+        self.policy: Policy = build_policy(self.creation, self.configuration, arms=len(arms))
+        self.sequence = 0
+        self.snapshot_sequence = 0
+        self.solver_counted = SolverCounts(0, 0, 0)
+        self._is_warm = False
+        self.revision = row.revision
+        self.standing = Standing(row.key, row.campaign_id, row.status, row.revision, row.learn_limit, row.head, None)
+        self._set_arms(arms)
+        self._marked = (0, self.standing, list(self.plays))
+
+    @property
+    def campaign_id(self) -> str:
+        """Public id."""
+        return self.configuration.campaign_id
+
+    @property
+    def shared(self) -> bool:
+        """One parameter for all arms, with features per arm; else one parameter an arm."""
+        return self.creation.model.type == "shared"
+
+    @property
+    def status(self) -> str:
+        """As of the last batch."""
+        return self.standing.status
+
+    @property
+    def head(self) -> int:
+        """Last sequence number given, including this batch's."""
+        return self.standing.head
+
+    @property
+    def learn_limit(self) -> int | None:
+        """The head at the pause; None while learning."""
+        return self.standing.learn_limit
+
+    @property
+    def target(self) -> int:
+        """The sequence that the state must have: min(head, learn_limit)."""
+        limit = self.learn_limit
+        return self.head if limit is None else min(self.head, limit)
+
+    @property
+    def warming(self) -> bool:
+        """Whether an active arm is below its warm-up: its plays then matter, and are read under the lock."""
+        if self._is_warm:
+            return False
+        warmup = self.configuration.algorithm.warmup
+        active = (plays for arm, plays in zip(self.arms, self.plays, strict=True) if arm.status == "active")
+        self._is_warm = all(plays >= warmup for plays in active)
+        return not self._is_warm
+
+    @property
+    def fold_digest(self) -> bytes:
+        """Digest of all that the fold depends on besides the log; a snapshot is valid only for it."""
+        return blake2b(self.creation.model_dump_json().encode(), digest_size=16).digest()
+
+    def block_of(self, arm_id: str) -> int:
+        """The block of parameters that an arm's observations belong to."""
+        return 0 if self.shared else self.by_id[arm_id].position
+
+    def reconfigure(self, row: CampaignRow, arms: list[ArmRow]) -> None:
+        """Take over a newer revision: index settings, statuses, arms that were added. What was learned stays."""
+        self.configuration = CampaignConfiguration.model_validate_json(row.configuration)
+        if not self.shared:
+            for _ in range(len(arms) - len(self.arms)):
+                self.policy.add_block()
+        self.policy.set_index(index_settings(self.configuration), self.configuration.algorithm.exploration)
+        self._set_arms(arms)
+        self.revision = row.revision
+
+    def _set_arms(self, rows: list[ArmRow]) -> None:
+        self.arms = [
+            Arm(
+                row.arm_id,
+                row.position,
+                row.status,
+                None if row.features is None else features_from_bytes(row.features),
+            )
+            for row in rows
+        ]
+        self.by_id = {arm.arm_id: arm for arm in self.arms}
+        self.inactive = {arm.arm_id: arm.status for arm in self.arms if arm.status != "active"}
+        self.plays = [row.plays for row in rows]
+        self._is_warm = False
+
+    def fold(self, row: FoldRow) -> None:
+        """Learn the next row of the log."""
+        if row.sequence <= self.sequence:
+            raise ValueError(f"row {row.sequence} of the log is folded already")
+        self.policy.observe(self.block_of(row.arm_id), features_from_bytes(row.features), row.reward)
+        self.sequence = row.sequence
+
+    def advance_head(self) -> int:
+        """Give the next sequence number."""
+        self.standing = self.standing._replace(head=self.head + 1)
+        return self.head
+
+    def mark(self) -> None:
+        """Remember this state, before a batch changes it."""
+        self.policy.mark()
+        self._marked = (self.sequence, self.standing, list(self.plays))
+
+    def restore(self) -> None:
+        """Return to the mark, exactly."""
+        self.policy.restore()
+        self.sequence, self.standing, plays = self._marked
+        self.plays = list(plays)
+        self._is_warm = False
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held, roughly: matrices, history, and the interpreter's objects."""
+        return 20_000 + 500 * len(self.arms) + self.policy.nbytes

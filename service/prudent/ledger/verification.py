@@ -1,0 +1,143 @@
+"""Replays logs and compares: heads, decisions, snapshots and a live server's state against the fold."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+from sqlalchemy import Connection, Engine
+
+from prudent.campaigns import build_policy
+from prudent.core.snapshot import FORMAT_VERSION, CorruptSnapshotError, unpack
+from prudent.ledger.loading import open_state
+from prudent.ledger.state import CampaignState
+from prudent.store import audit, campaigns, log
+from prudent.store.schema import check_revision
+
+TOLERANCE = 1e-9
+"""Relative; the exact minimiser's parameters depend on where its iterations started, and all on the processor."""
+
+LiveModel = Callable[[str], dict[str, Any] | None]
+"""A live server's ``/model`` of a campaign; None if the server does not have it."""
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What was found of one campaign."""
+
+    campaign_id: str
+    observations: int
+    snapshot: str = "none"
+    live: str = "not asked"
+    faults: list[str] = field(default_factory=list)
+
+
+def verify(engine: Engine, live_model: LiveModel | None = None) -> Iterator[Verdict]:
+    """Replay every campaign's log, one after the other. Raises UnknownRevisionError for another schema."""
+    with engine.connect() as connection:
+        check_revision(connection)
+        damage = audit.find_damage(connection)
+    if damage:
+        yield Verdict("(the file)", 0, faults=damage)
+    after = ""
+    while True:
+        with engine.connect() as connection:
+            rows = campaigns.list_campaigns(connection, after=after, limit=100)
+        if not rows:
+            return
+        for row in rows:
+            assert row.campaign_id is not None  # noqa: S101  # deleted ones are not listed
+            yield verify_campaign(engine, row.key, row.campaign_id, live_model)
+            after = row.campaign_id
+
+
+def verify_campaign(engine: Engine, key: int, campaign_id: str, live_model: LiveModel | None) -> Verdict:
+    """Replay one campaign's log."""
+    # the live state first: it can only be at or behind what is read from the database afterwards
+    live = None if live_model is None else live_model(campaign_id)
+    with engine.connect() as connection:
+        state = open_state(connection, key)
+        if state is None:
+            return Verdict(campaign_id, 0, faults=["it was deleted meanwhile"])
+        verdict = Verdict(campaign_id, state.head)
+        verdict.faults += audit.find_faults(connection, key, state.head)
+        _replay(connection, state, live, verdict)
+    if live_model is not None and live is None:
+        verdict.live = "absent"
+        verdict.faults.append("the live server does not have this campaign")
+    return verdict
+
+
+def _replay(connection: Connection, state: CampaignState, live: dict[str, Any] | None, verdict: Verdict) -> None:
+    snapshot = log.find_snapshot(connection, state.key)
+    for row in log.read_log(connection, state.key, 0, state.target):
+        try:
+            state.fold(row)
+        except (ValueError, KeyError) as error:
+            verdict.faults.append(f"row {row.sequence} of the log cannot be folded: {error!r}")
+            return
+        if snapshot is not None and row.sequence == snapshot.sequence:
+            _compare_snapshot(state, snapshot, verdict)
+        if live is not None and row.sequence == live["observations"]:
+            _compare_live(state, live, verdict)
+    if live is not None and live["observations"] == 0:
+        verdict.live = "equal"
+    if live is not None and live["observations"] > state.target:
+        verdict.faults.append(f"the live state is at {live['observations']}, beyond the log's {state.target}")
+    if snapshot is not None and snapshot.sequence > state.target:
+        verdict.faults.append(f"the snapshot is at {snapshot.sequence}, beyond the log's {state.target}")
+    if not state.policy.estimator.is_sane():
+        verdict.faults.append("the state is not finite and positive semi-definite")
+
+
+def _compare_snapshot(state: CampaignState, snapshot: log.SnapshotRow, verdict: Verdict) -> None:
+    if snapshot.format_version != FORMAT_VERSION or snapshot.configuration_digest != state.fold_digest:
+        verdict.snapshot = "not of this version: ignored"
+        return
+    loaded, replayed = _loaded(state, snapshot.state), state.policy.dump()
+    if loaded == replayed:
+        verdict.snapshot = f"equal at {snapshot.sequence}"
+    elif loaded is not None and replayed is not None and _agree(loaded, replayed):
+        # products are rounded differently on another kind of processor: a backup may be restored there
+        verdict.snapshot = f"agrees to {TOLERANCE:g} at {snapshot.sequence}"
+    else:
+        verdict.snapshot = "differs"
+        verdict.faults.append(f"the snapshot at {snapshot.sequence} differs from the replay")
+
+
+def _loaded(state: CampaignState, data: bytes) -> bytes | None:
+    """A snapshot as it is used: loaded, with the arms that came since. None if it cannot be."""
+    policy = build_policy(state.creation, state.configuration, arms=len(state.arms))
+    try:
+        policy.load(data)
+    except CorruptSnapshotError:
+        return None
+    return policy.dump()
+
+
+def _agree(one: bytes, other: bytes) -> bool:
+    """Whether two dumps hold the same arrays, up to rounding."""
+    mine, theirs = unpack(one), unpack(other)
+    return mine.keys() == theirs.keys() and all(
+        mine[name].shape == theirs[name].shape
+        and bool(
+            np.allclose(mine[name], theirs[name], rtol=TOLERANCE, atol=TOLERANCE * np.abs(mine[name]).max(initial=0))
+        )
+        for name in mine
+    )
+
+
+def _compare_live(state: CampaignState, live: dict[str, Any], verdict: Verdict) -> None:
+    dumped = state.policy.dump()
+    if dumped is not None:
+        equal = live["state_digest"] == blake2b(dumped, digest_size=16).hexdigest()
+    else:
+        state.policy.refresh()
+        theta = state.policy.estimator.theta
+        shown = [live["theta"]] if state.shared else [arm["theta"] for arm in live["arms"]]
+        difference = np.abs(np.array(shown, dtype=np.float64)[: len(theta)] - theta[: len(shown)])
+        equal = bool((difference <= TOLERANCE * max(float(np.abs(theta).max(initial=0.0)), 1e-300)).all())
+    verdict.live = "equal" if equal else "differs"
+    if not equal:
+        verdict.faults.append(f"the live state at {live['observations']} differs from the replay")

@@ -1,0 +1,144 @@
+"""What a report counts: one pass over a campaign's log and one over its decisions, page by page.
+
+Every page is a transaction of its own, so that a long report holds nothing back. The picture is that of the head read
+at the start: later rewards are left out of the log, and their decisions count as pending.
+
+Memory: 9 bytes a reward and about 1 KB an arm, then what `prudent.core.samples` needs for one arm at a time. Requests
+to a shared model may bring arms of their own, any number of them; those beyond `UNREGISTERED_MAX` are counted together.
+"""
+
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+
+from sqlalchemy import Connection
+
+from prudent.campaigns import CampaignConfiguration
+from prudent.reporting.deadlines import is_expired
+from prudent.store import campaigns, decisions, reports
+from prudent.store.campaigns import ArmRow, CampaignRow
+from prudent.store.reports import ChoiceRow
+
+Connect = Callable[[], AbstractContextManager[Connection]]
+"""Opens a connection of the read engine, for a moment."""
+PAGE_ROWS = 5_000
+"""Read in one transaction."""
+RECENT = 100
+"""Decisions by which exploring is judged."""
+UNREGISTERED_MAX = 1_000
+"""Arms that are not registered and still counted one by one: the first that are met."""
+
+
+@dataclass(slots=True)
+class ArmTally:
+    """Counts of one arm. plays: its decisions; those that were pruned count if they had a reward."""
+
+    rewards: "array[float]" = field(default_factory=lambda: array("d"))
+    sources: Counter[str] = field(default_factory=Counter)
+    plays: int = 0
+    external: int = 0
+    agreed: int = 0
+    pending: int = 0
+    expired: int = 0
+    answered: int = 0
+    """Log rows that name a decision."""
+    met: int = 0
+    """Of these, those whose decision is still there."""
+
+
+class Tallies:
+    """The counts of every arm."""
+
+    def __init__(self, registered: Iterable[str]) -> None:
+        self.by_arm = {arm_id: ArmTally() for arm_id in registered}
+        self.others = ArmTally()
+        """Of all the arms that are not counted one by one."""
+        self._arms_max = len(self.by_arm) + UNREGISTERED_MAX
+
+    def of(self, arm_id: str) -> ArmTally:
+        """Where an arm is counted."""
+        tally = self.by_arm.get(arm_id)
+        if tally is not None:
+            return tally
+        if len(self.by_arm) == self._arms_max:
+            return self.others
+        return self.by_arm.setdefault(arm_id, ArmTally())
+
+
+@dataclass(slots=True)
+class Collection:
+    """All that a report is made of, as of the campaign's head when it was begun."""
+
+    campaign: CampaignRow
+    configuration: CampaignConfiguration
+    arms: list[ArmRow]
+    tallies: Tallies
+    recent: list[ChoiceRow]
+    """Newest first, at most `RECENT`."""
+
+
+def collect(connect: Connect, campaign_id: str, clock: Callable[[], int]) -> Collection | None:
+    """Read it all; None if there is no such campaign, or it was deleted meanwhile.
+
+    clock: microseconds since 1970, for databases that have none of their own.
+    """
+    with connect() as connection:
+        campaign = campaigns.find_campaign(connection, campaign_id)
+        if campaign is None:
+            return None
+        # after the head: every decision that has a reward by then is among those up to `newest`
+        newest = decisions.newest_place(connection, campaign.key)
+        recent = reports.read_last_choices(connection, campaign.key, RECENT)
+        arms = campaigns.read_arms(connection, [campaign.key])[campaign.key]
+        now = campaigns.read_clock(connection) or clock()
+    configuration = CampaignConfiguration.model_validate_json(campaign.configuration)
+    tallies = Tallies(arm.arm_id for arm in arms)
+    _count_rewards(connect, campaign, tallies)
+    if newest is not None:
+        has_timeout = configuration.reward.timeout_seconds is not None
+        _count_plays(connect, campaign, tallies, newest[0], now if has_timeout else None)
+    for tally in (*tallies.by_arm.values(), tallies.others):
+        tally.plays += tally.answered - tally.met
+    with connect() as connection:  # a deleted campaign's rows go a slice at a time: some may be missing
+        is_there = campaigns.find_keys(connection, [campaign_id]).get(campaign_id) == campaign.key
+    return Collection(campaign, configuration, arms, tallies, recent) if is_there else None
+
+
+def _count_rewards(connect: Connect, campaign: CampaignRow, tallies: Tallies) -> None:
+    after = 0
+    while after < campaign.head:
+        with connect() as connection:
+            page = reports.read_rewards(connection, campaign.key, after, campaign.head, PAGE_ROWS)
+        if not page:
+            return
+        for row in page:
+            tally = tallies.of(row.arm_id)
+            tally.rewards.append(row.reward)
+            tally.sources[row.source] += 1
+            tally.answered += row.decision_id is not None
+        after = page[-1].sequence
+
+
+def _count_plays(connect: Connect, campaign: CampaignRow, tallies: Tallies, until: int, deadline: int | None) -> None:
+    """deadline: what was due by then has expired; None where the campaign has no timeout."""
+    after = (-1, "")
+    while True:
+        with connect() as connection:
+            page = reports.read_plays(connection, campaign.key, after, until, campaign.head, PAGE_ROWS)
+        for row in page:
+            tally = tallies.of(row.arm_id)
+            tally.plays += 1
+            if row.recommended_arm_id is not None:
+                tally.external += 1
+                tally.agreed += row.recommended_arm_id == row.arm_id
+            if row.rewarded_arm_id is not None:
+                tallies.of(row.rewarded_arm_id).met += 1
+            elif is_expired(row.due_at, deadline):
+                tally.expired += 1
+            else:
+                tally.pending += 1
+        if len(page) < PAGE_ROWS:
+            return
+        after = (page[-1].created_at, page[-1].decision_id)

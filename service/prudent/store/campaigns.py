@@ -1,0 +1,180 @@
+"""Statements about campaigns, their heads and their arms."""
+
+from collections.abc import Collection, Iterable
+from typing import Any, NamedTuple
+
+from sqlalchemy import (
+    BigInteger,
+    Connection,
+    bindparam,
+    cast,
+    extract,
+    func,
+    insert,
+    null,
+    select,
+    update,
+)
+
+from prudent.store.lookup import Lookup
+from prudent.store.prepared import Prepared
+from prudent.store.tables import arms, campaigns, heads
+
+
+class CampaignRow(NamedTuple):
+    """A row of ``campaigns`` with its head."""
+
+    key: int
+    campaign_id: str | None
+    configuration: str
+    creation: str
+    status: str
+    revision: int
+    learn_limit: int | None
+    created_at: int
+    head: int
+
+
+class Standing(NamedTuple):
+    """What a batch reads of a campaign after its head is locked. now: the database's clock, if it has one."""
+
+    key: int
+    campaign_id: str | None
+    status: str
+    revision: int
+    learn_limit: int | None
+    head: int
+    now: int | None
+
+
+class ArmRow(NamedTuple):
+    """A row of ``arms``. features: little-endian float64 bytes."""
+
+    key: int
+    position: int
+    arm_id: str
+    status: str
+    features: bytes | None
+    plays: int
+
+
+_WITH_HEAD = campaigns.join(heads, heads.c.key == campaigns.c.key)
+_ROW = select(*(campaigns.c[name] for name in CampaignRow._fields[:-1]), heads.c.head).select_from(_WITH_HEAD)
+_STANDING_COLUMNS = [campaigns.c[name] for name in Standing._fields[:-2]] + [heads.c.head]
+_CLOCK_US = cast(extract("epoch", func.clock_timestamp()) * 1_000_000, BigInteger)
+_STANDING = {
+    "postgresql": Lookup(select(*_STANDING_COLUMNS, _CLOCK_US).select_from(_WITH_HEAD), campaigns.c.key),
+    "sqlite": Lookup(select(*_STANDING_COLUMNS, null()).select_from(_WITH_HEAD), campaigns.c.key),
+}
+_KEYS = Lookup(select(campaigns.c.campaign_id, campaigns.c.key), campaigns.c.campaign_id)
+_HEADS = select(heads.c.key).order_by(heads.c.key)
+_LOCK = Lookup(_HEADS.with_for_update(key_share=True), heads.c.key)
+_LOCK_FREE_ONES = Lookup(_HEADS.with_for_update(key_share=True, skip_locked=True), heads.c.key)
+_SET_HEAD = Prepared(update(heads).where(heads.c.key == bindparam("key_")).values(head=bindparam("head_")))
+_ARMS = Lookup(select(*(arms.c[name] for name in ArmRow._fields)).order_by(arms.c.key, arms.c.position), arms.c.key)
+_PLAYS = Lookup(select(arms.c.key, arms.c.position, arms.c.plays), arms.c.key)
+_ADD_PLAYS = Prepared(
+    update(arms)
+    .where(arms.c.key == bindparam("key_"), arms.c.position == bindparam("position_"))
+    .values(plays=arms.c.plays + bindparam("added"))
+)
+
+
+def find_keys(connection: Connection, campaign_ids: Collection[str]) -> dict[str, int]:
+    """Internal keys by public id."""
+    return {row[0]: row[1] for row in _KEYS.rows(connection, campaign_ids)}
+
+
+def lock_heads(connection: Connection, keys: Collection[int], *, skip_locked: bool = False) -> set[int]:
+    """Lock these campaigns against other workers' learning, in key order; the keys that were locked.
+
+    FOR NO KEY UPDATE on Postgres: it does not conflict with the share lock that a foreign key takes. On SQLite
+    the write transaction itself is the lock, and nothing is asked.
+    """
+    if connection.dialect.name == "sqlite":
+        return set(keys)
+    lookup = _LOCK_FREE_ONES if skip_locked else _LOCK
+    return {row[0] for row in lookup.rows(connection, sorted(keys))}
+
+
+def read_standings(connection: Connection, keys: Collection[int]) -> dict[int, Standing]:
+    """Status, revision, learn limit and head of these campaigns."""
+    lookup = _STANDING[connection.dialect.name]
+    return {row[0]: Standing._make(row) for row in lookup.rows(connection, sorted(keys))}
+
+
+def set_heads(connection: Connection, values: dict[int, int]) -> None:
+    """Move the heads of campaigns that learned, in key order."""
+    _SET_HEAD.execute_many(connection, [{"key_": key, "head_": values[key]} for key in sorted(values)])
+
+
+def read_campaign(connection: Connection, key: int) -> CampaignRow | None:
+    """One campaign by its internal key."""
+    row = connection.execute(_ROW.where(campaigns.c.key == key)).first()
+    return None if row is None else CampaignRow._make(row)
+
+
+def find_campaign(connection: Connection, campaign_id: str) -> CampaignRow | None:
+    """One campaign by its public id."""
+    row = connection.execute(_ROW.where(campaigns.c.campaign_id == campaign_id)).first()
+    return None if row is None else CampaignRow._make(row)
+
+
+def list_campaigns(connection: Connection, *, after: str, limit: int) -> list[CampaignRow]:
+    """Campaigns in the order of their ids, after a given one."""
+    statement = _ROW.where(campaigns.c.campaign_id > after).order_by(campaigns.c.campaign_id).limit(limit)
+    return [CampaignRow._make(row) for row in connection.execute(statement)]
+
+
+def insert_campaign(connection: Connection, values: dict[str, Any]) -> int:
+    """Insert a campaign with its head at 0; its new internal key."""
+    key = connection.execute(insert(campaigns).values(values).returning(campaigns.c.key)).scalar_one()
+    connection.execute(insert(heads).values(key=key, head=0))
+    return int(key)
+
+
+def update_campaign(connection: Connection, key: int, values: dict[str, Any]) -> None:
+    """Change a campaign's row and raise its revision."""
+    statement = update(campaigns).where(campaigns.c.key == key)
+    connection.execute(statement.values(revision=campaigns.c.revision + 1, **values))
+
+
+def read_arms(connection: Connection, keys: Collection[int]) -> dict[int, list[ArmRow]]:
+    """The arms of these campaigns, in order of registration."""
+    found: dict[int, list[ArmRow]] = {key: [] for key in keys}
+    for row in _ARMS.rows(connection, sorted(keys)):
+        found[row[0]].append(ArmRow._make(row))
+    return found
+
+
+def read_plays(connection: Connection, keys: Collection[int]) -> dict[int, dict[int, int]]:
+    """Plays of each arm by position, for these campaigns."""
+    found: dict[int, dict[int, int]] = {key: {} for key in keys}
+    for key, position, plays in _PLAYS.rows(connection, sorted(keys)):
+        found[key][position] = plays
+    return found
+
+
+def insert_arms(connection: Connection, rows: Iterable[ArmRow]) -> None:
+    """Register arms."""
+    values = [row._asdict() for row in rows]
+    if values:
+        connection.execute(insert(arms), values)
+
+
+def update_arm(connection: Connection, key: int, position: int, values: dict[str, Any]) -> None:
+    """Change one arm."""
+    connection.execute(update(arms).where(arms.c.key == key, arms.c.position == position).values(values))
+
+
+def add_plays(connection: Connection, added: dict[tuple[int, int], int]) -> None:
+    """Add to the plays of arms, by (key, position) and in that order."""
+    values = [{"key_": key, "position_": position, "added": added[key, position]} for key, position in sorted(added)]
+    _ADD_PLAYS.execute_many(connection, values)
+
+
+def read_clock(connection: Connection) -> int | None:
+    """The database's clock in microseconds since 1970, UTC; None where it has none of its own (SQLite)."""
+    if connection.dialect.name != "postgresql":
+        return None
+    return int(connection.execute(select(_CLOCK_US)).scalar_one())

@@ -1,0 +1,119 @@
+"""Statements about decisions."""
+
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
+
+from sqlalchemy import Connection, bindparam, delete, func, literal, null, select, tuple_, update
+
+from prudent.store.insertion import Insertion
+from prudent.store.lookup import Lookup
+from prudent.store.prepared import Prepared
+from prudent.store.tables import INSTANT, NAME, campaigns, decisions
+
+Place = tuple[int, str]
+"""Where a decision stands among those of its campaign: its time, then its id."""
+
+
+class DecisionRow(NamedTuple):
+    """A row of ``decisions``. features: little-endian float64 bytes; times in microseconds since 1970, UTC."""
+
+    decision_id: str
+    key: int
+    arm_id: str
+    features: bytes
+    estimate: float
+    bonus: float
+    index_value: float
+    reason: str
+    greedy_arm_id: str
+    recommended_arm_id: str | None
+    propensity: float | None
+    seen: int
+    request_digest: bytes | None
+    explanation: str | None
+    created_at: int
+    due_at: int | None
+
+
+_COLUMNS = [decisions.c[name] for name in DecisionRow._fields]
+_BY_ID = Lookup(select(*_COLUMNS), decisions.c.decision_id)
+_INSERTION = Insertion(decisions, DecisionRow._fields)
+_CLEAR_DUE = Prepared(update(decisions).where(decisions.c.decision_id == bindparam("id_")).values(due_at=null()))
+_DELETE = delete(decisions).where(decisions.c.decision_id == bindparam("id_"))
+_DUE = (
+    select(decisions.c.decision_id)
+    .join(campaigns, campaigns.c.key == decisions.c.key)
+    .where(
+        decisions.c.due_at.is_not(None),
+        decisions.c.due_at <= bindparam("now"),
+        campaigns.c.campaign_id.is_not(None),
+    )
+    .order_by(decisions.c.due_at)
+    .limit(bindparam("limit_"))
+)
+PENDING_MAX = 100_000
+"""Past it, pending decisions are not counted on: whoever asks wants an answer soon."""
+_PENDING = select(func.count()).select_from(
+    select(decisions.c.decision_id).where(decisions.c.due_at.is_not(None)).limit(PENDING_MAX).subquery()
+)
+
+
+def find_decisions(connection: Connection, ids: Collection[str]) -> dict[str, DecisionRow]:
+    """The decisions with these ids."""
+    return {row[0]: DecisionRow._make(row) for row in _BY_ID.rows(connection, ids)}
+
+
+def insert_decisions(connection: Connection, rows: Iterable[DecisionRow]) -> None:
+    """Insert, in the order of their ids: two workers that insert the same ids then cannot deadlock."""
+    _INSERTION.execute(connection, sorted(rows))
+
+
+def clear_due(connection: Connection, ids: Iterable[str]) -> None:
+    """These decisions are no longer waited for."""
+    _CLEAR_DUE.execute_many(connection, [{"id_": decision_id} for decision_id in sorted(ids)])
+
+
+def find_due(connection: Connection, now: int, limit: int) -> list[str]:
+    """Ids of decisions whose deadline has passed, earliest first; none of campaigns that are deleted or imported."""
+    return list(connection.execute(_DUE, {"now": now, "limit_": limit}).scalars())
+
+
+def count_pending(connection: Connection) -> int:
+    """How many decisions of campaigns with a timeout wait for a reward, up to PENDING_MAX."""
+    return int(connection.execute(_PENDING).scalar_one())
+
+
+def delete_decisions(connection: Connection, ids: Iterable[str]) -> None:
+    """Delete these decisions."""
+    values = [{"id_": decision_id} for decision_id in sorted(ids)]
+    if values:
+        connection.execute(_DELETE, values)
+
+
+def count_decisions(connection: Connection, key: int) -> dict[str, int]:
+    """How many decisions each arm of a campaign has."""
+    statement = select(decisions.c.arm_id, func.count()).where(decisions.c.key == key).group_by(decisions.c.arm_id)
+    return {row[0]: row[1] for row in connection.execute(statement)}
+
+
+def count_rows(connection: Connection, key: int) -> int:
+    """How many decisions a campaign has."""
+    statement = select(func.count()).select_from(decisions).where(decisions.c.key == key)
+    return int(connection.execute(statement).scalar_one())
+
+
+def newest_place(connection: Connection, key: int) -> Place | None:
+    """Where the newest of a campaign's decisions stands; None if there is none."""
+    newest = (decisions.c.created_at.desc(), decisions.c.decision_id.desc())
+    statement = select(decisions.c.created_at, decisions.c.decision_id).where(decisions.c.key == key)
+    row = connection.execute(statement.order_by(*newest).limit(1)).first()
+    return None if row is None else (row[0], row[1])
+
+
+def read_between(connection: Connection, key: int, after: Place, until: Place, limit: int) -> list[DecisionRow]:
+    """At most so many decisions of a campaign, oldest first, with after < place <= until."""
+    place = tuple_(decisions.c.created_at, decisions.c.decision_id)
+    first, last = (tuple_(literal(at, INSTANT), literal(decision_id, NAME)) for at, decision_id in (after, until))
+    statement = select(*_COLUMNS).where(decisions.c.key == key, place > first, place <= last)
+    ordered = statement.order_by(decisions.c.created_at, decisions.c.decision_id).limit(limit)
+    return [DecisionRow._make(row) for row in connection.execute(ordered)]

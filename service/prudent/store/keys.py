@@ -1,0 +1,47 @@
+"""Statements about API keys. The keys themselves are never stored."""
+
+from typing import NamedTuple
+
+from sqlalchemy import Connection, exists, insert, select, update
+
+from prudent.store.tables import api_keys
+
+
+class KeyRow(NamedTuple):
+    """A row of ``api_keys``. ending: the key's last four characters."""
+
+    name: str
+    role: str
+    ending: str
+    note: str
+    created_at: int
+    revoked_at: int | None
+
+
+def add_key(connection: Connection, row: KeyRow, digest: bytes) -> None:
+    """Store a key. Raises IntegrityError if a valid key has that name."""
+    connection.execute(insert(api_keys).values(digest=digest, **row._asdict()))
+
+
+def list_keys(connection: Connection) -> list[KeyRow]:
+    """All keys, revoked ones too, oldest first."""
+    columns = [api_keys.c[name] for name in KeyRow._fields]
+    found = connection.execute(select(*columns).order_by(api_keys.c.created_at, api_keys.c.name))
+    return [KeyRow(*row) for row in found]
+
+
+def revoke_key(connection: Connection, name: str, now: int) -> bool:
+    """Revoke the valid key of that name; whether there was one."""
+    valid = (api_keys.c.name == name) & api_keys.c.revoked_at.is_(None)
+    return connection.execute(update(api_keys).where(valid).values(revoked_at=now)).rowcount > 0
+
+
+def valid_keys(connection: Connection) -> list[tuple[bytes, str]]:
+    """Digests and roles of the keys that are not revoked."""
+    found = connection.execute(select(api_keys.c.digest, api_keys.c.role).where(api_keys.c.revoked_at.is_(None)))
+    return [(digest, role) for digest, role in found]
+
+
+def was_key_made(connection: Connection) -> bool:
+    """Whether there ever was a key, revoked ones included."""
+    return bool(connection.execute(select(exists().select_from(api_keys))).scalar_one())

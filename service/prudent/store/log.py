@@ -1,0 +1,163 @@
+"""Statements about the log of observations, and the snapshots that give its fold a head start."""
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import NamedTuple
+
+from sqlalchemy import Connection, and_, bindparam, delete, func, insert, literal_column, select, update
+
+from prudent.store.insertion import Insertion
+from prudent.store.lookup import Lookup
+from prudent.store.tables import OBSERVATION, decisions, observations, snapshots
+
+PAGE_ROWS = 5_000
+
+
+class LogRow(NamedTuple):
+    """A row of ``observations``. features: little-endian float64 bytes, as sent."""
+
+    key: int
+    sequence: int
+    kind: str
+    decision_id: str | None
+    observation_id: str | None
+    arm_id: str
+    features: bytes
+    reward: float
+    source: str
+    propensity: float | None
+    observed_at: int
+
+
+class FoldRow(NamedTuple):
+    """What a fold reads of a log row."""
+
+    sequence: int
+    arm_id: str
+    features: bytes
+    reward: float
+
+
+class SnapshotRow(NamedTuple):
+    """A row of ``snapshots``."""
+
+    key: int
+    sequence: int
+    format_version: int
+    configuration_digest: bytes
+    state: bytes
+
+
+_COLUMNS = [observations.c[name] for name in LogRow._fields]
+# a literal, not a parameter: the index on decision_id is partial, and planners must see that it applies
+IS_OBSERVATION = observations.c.kind == literal_column(f"'{OBSERVATION}'")
+IS_OF_DECISION = and_(
+    observations.c.decision_id == decisions.c.decision_id, IS_OBSERVATION, observations.c.key == decisions.c.key
+)
+"""Joins a decision with its row of the log, if it has one."""
+_BY_DECISION = Lookup(select(*_COLUMNS).where(IS_OBSERVATION), observations.c.decision_id)
+_BY_OBSERVATION_ID = Lookup(
+    select(*_COLUMNS).where(observations.c.key == bindparam("key")), observations.c.observation_id
+)
+_INSERTION = Insertion(observations, LogRow._fields)
+_DELETE_BY_DECISION = delete(observations).where(IS_OBSERVATION, observations.c.decision_id == bindparam("id_"))
+_PAGE = (
+    select(*(observations.c[name] for name in FoldRow._fields))
+    .where(
+        observations.c.key == bindparam("key_"),
+        observations.c.sequence > bindparam("after"),
+        observations.c.sequence <= bindparam("until"),
+        IS_OBSERVATION,
+    )
+    .order_by(observations.c.sequence)
+    .limit(PAGE_ROWS)
+)
+_WHOLE_ROWS = (
+    select(*_COLUMNS)
+    .where(
+        observations.c.key == bindparam("key_"),
+        observations.c.sequence > bindparam("after"),
+        observations.c.sequence <= bindparam("until"),
+    )
+    .order_by(observations.c.sequence)
+    .limit(bindparam("limit_"))
+)
+
+
+def find_observations(connection: Connection, decision_ids: Collection[str]) -> dict[str, LogRow]:
+    """The log rows of these decisions, by decision id."""
+    rows = (LogRow._make(row) for row in _BY_DECISION.rows(connection, decision_ids))
+    return {row.decision_id: row for row in rows if row.decision_id is not None}
+
+
+def find_warm_starts(connection: Connection, key: int, observation_ids: Collection[str]) -> dict[str, LogRow]:
+    """The log rows of these client-given observation ids in one campaign."""
+    rows = (LogRow._make(row) for row in _BY_OBSERVATION_ID.rows(connection, observation_ids, key=key))
+    return {row.observation_id: row for row in rows if row.observation_id is not None}
+
+
+def append(connection: Connection, rows: Iterable[LogRow]) -> None:
+    """Append to the logs, in key and sequence order."""
+    _INSERTION.execute(connection, sorted(rows, key=lambda row: (row.key, row.sequence)))
+
+
+def read_page(connection: Connection, key: int, after: int, until: int) -> list[FoldRow]:
+    """At most PAGE_ROWS rows of a campaign's log, with after < sequence <= until, in order."""
+    parameters = {"key_": key, "after": after, "until": until}
+    return [FoldRow._make(row) for row in connection.execute(_PAGE, parameters)]
+
+
+def read_rows(connection: Connection, key: int, after: int, until: int, limit: int) -> list[LogRow]:
+    """At most so many whole rows of a campaign's log, with after < sequence <= until, in order."""
+    parameters = {"key_": key, "after": after, "until": until, "limit_": limit}
+    return [LogRow._make(row) for row in connection.execute(_WHOLE_ROWS, parameters)]
+
+
+def read_log(connection: Connection, key: int, after: int, until: int) -> Iterator[FoldRow]:
+    """All rows of a campaign's log with after < sequence <= until, in order, page by page."""
+    while after < until:
+        page = read_page(connection, key, after, until)
+        if not page:
+            return
+        yield from page
+        after = page[-1].sequence
+
+
+def count_rows(connection: Connection, key: int) -> tuple[int, int]:
+    """Rows of a campaign's log, and the last sequence number among them; 0 for none."""
+    statement = select(func.count(), func.coalesce(func.max(observations.c.sequence), 0))
+    rows, last = connection.execute(statement.where(observations.c.key == key)).one()
+    return int(rows), int(last)
+
+
+def count_warm_starts(connection: Connection, key: int) -> dict[str, int]:
+    """How many warm-start observations each arm of a campaign has."""
+    statement = (
+        select(observations.c.arm_id, func.count())
+        .where(observations.c.key == key, observations.c.source == "warm-start")
+        .group_by(observations.c.arm_id)
+    )
+    return {row[0]: row[1] for row in connection.execute(statement)}
+
+
+def delete_of_decisions(connection: Connection, decision_ids: Iterable[str]) -> None:
+    """Delete the log rows of these decisions (of deleted campaigns only: a live log never shrinks)."""
+    values = [{"id_": decision_id} for decision_id in sorted(decision_ids)]
+    if values:
+        connection.execute(_DELETE_BY_DECISION, values)
+
+
+def find_snapshot(connection: Connection, key: int) -> SnapshotRow | None:
+    """The campaign's snapshot, if it has one."""
+    columns = [snapshots.c[name] for name in SnapshotRow._fields]
+    row = connection.execute(select(*columns).where(snapshots.c.key == key)).first()
+    return None if row is None else SnapshotRow._make(row)
+
+
+def write_snapshot(connection: Connection, snapshot: SnapshotRow) -> None:
+    """Store a snapshot unless a later one is there. One of the same sequence is replaced: it may be corrupt."""
+    is_key = snapshots.c.key == snapshot.key
+    stored = connection.execute(select(snapshots.c.sequence).where(is_key)).scalar()
+    if stored is None:
+        connection.execute(insert(snapshots).values(snapshot._asdict()))
+    elif stored <= snapshot.sequence:
+        connection.execute(update(snapshots).where(is_key).values(snapshot._asdict()))

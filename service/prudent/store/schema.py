@@ -1,0 +1,74 @@
+"""The schema's revision: what the database has, what this version needs, and how to get there."""
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sqlalchemy import Connection, Engine, inspect, text
+
+if TYPE_CHECKING:
+    from alembic.config import Config  # with the rest of Alembic a fifth of a start, and needed only to migrate
+
+REVISIONS = ("0001", "0002")
+"""Of the files in migrations/versions/, oldest first: listed here as well, so that a start need not load Alembic."""
+ADVISORY_LOCK = 0x5072_7564_656E_74
+"""One migration at a time on Postgres; on SQLite the write transaction is the lock."""
+
+
+class UnknownRevisionError(RuntimeError):
+    """The database has a schema that this version does not know: it was made by a newer one."""
+
+
+def _script_location() -> str:
+    """The migrations: a folder of the installed package; in a checkout, of which that is made, at its top."""
+    package = Path(__file__).resolve().parents[1]
+    installed = package / "migrations"
+    return str(installed if installed.is_dir() else package.parents[1] / "migrations")
+
+
+def _configuration(connection: Connection | None = None) -> "Config":
+    from alembic.config import Config
+
+    configuration = Config()
+    configuration.set_main_option("script_location", _script_location().replace("%", "%%"))
+    configuration.attributes["connection"] = connection
+    return configuration
+
+
+def latest_revision() -> str:
+    """The revision that this version needs."""
+    return REVISIONS[-1]
+
+
+def current_revision(connection: Connection) -> str | None:
+    """The database's revision; None if it has no schema. Raises UnknownRevisionError."""
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    revision: str | None = connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one_or_none()
+    if revision is not None and revision not in REVISIONS:
+        raise UnknownRevisionError(
+            f"the database has schema revision {revision}, which this version does not know: use a newer Prudent"
+        )
+    return revision
+
+
+def check_revision(connection: Connection) -> None:
+    """Raise UnknownRevisionError unless the database has this version's schema."""
+    if current_revision(connection) != latest_revision():
+        raise UnknownRevisionError("the database has not this version's schema: run prudent migrate")
+
+
+def migrate(engine: Engine) -> tuple[str | None, str]:
+    """Bring the schema to the latest revision, once however many start at the same time; (before, after)."""
+    with engine.begin() as connection:
+        if connection.dialect.name == "postgresql":
+            connection.connection.driver_connection.seconds_max = math.inf  # type: ignore[union-attr]  # our own class
+            connection.execute(text("SET LOCAL lock_timeout = 0"))
+            connection.execute(text("SET LOCAL statement_timeout = 0"))
+            connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": ADVISORY_LOCK})
+        before = current_revision(connection)
+        if before != latest_revision():
+            from alembic import command
+
+            command.upgrade(_configuration(connection), "head")
+        return before, latest_revision()

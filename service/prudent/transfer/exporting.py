@@ -1,0 +1,142 @@
+"""Writing a campaign's export, a page at a time: each page is read in a short transaction of its own.
+
+The export is of the moment at which it began: the log up to the head, and the decisions made until then. What comes
+later is left out, although the pages are read later: the log only grows, and every decision has its place in time.
+"""
+
+from hashlib import blake2b
+
+import orjson
+from sqlalchemy import Connection
+
+from prudent.campaigns import CampaignConfiguration
+from prudent.clock import Clock
+from prudent.errors import UnavailableError
+from prudent.store import campaigns, decisions, log
+from prudent.store.campaigns import ArmRow, CampaignRow
+from prudent.store.decisions import DecisionRow, Place
+from prudent.transfer import lines
+
+PAGE_ROWS = 500
+
+
+class CampaignGoneError(UnavailableError):
+    """The campaign was deleted while it was exported: what was written so far is no export."""
+
+
+def begin_export(connection: Connection, campaign_id: str, clock: Clock) -> "Export | None":
+    """The export of a campaign as it is now; None if there is none."""
+    row = campaigns.find_campaign(connection, campaign_id)
+    if row is None:
+        return None
+    # The head was read first, so no reward below it lacks its decision or its arm.
+    arms = campaigns.read_arms(connection, [row.key])[row.key]
+    newest = decisions.newest_place(connection, row.key)
+    made = decisions.count_rows(connection, row.key)
+    return Export(row, arms, newest, made, campaigns.read_clock(connection) or clock())
+
+
+class Export:
+    """The lines of one campaign's file, page by page, until ``next_page`` has no more."""
+
+    def __init__(self, row: CampaignRow, arms: list[ArmRow], newest: Place | None, made: int, now: int) -> None:
+        self._row, self._arms, self._made, self._now = row, arms, made, now
+        self._rules = CampaignConfiguration.model_validate_json(row.creation).reward
+        self._digest = blake2b(digest_size=lines.DIGEST_BYTES)
+        self._begun = self._ended = False
+        self._sequence = 0
+        self._newest = newest
+        """The last decision to write; None once it is written."""
+        self._place: Place = (-1, "")
+        self._decisions = 0
+
+    @property
+    def rows(self) -> int:
+        """Rows of the log and decisions, when it began."""
+        return self._row.head + self._made
+
+    @property
+    def rows_written(self) -> int:
+        """How many of them are written."""
+        return self._sequence + self._decisions
+
+    def next_page(self, connection: Connection) -> bytes | None:
+        """Whole lines; None after the last. Raises CampaignGoneError."""
+        if self._ended:
+            return None
+        if not self._begun:
+            self._begun = True
+            page = self._header()
+        elif self._sequence < self._row.head:
+            page = self._log_page(connection)
+        elif self._newest is not None:
+            page = self._decision_page(connection, self._newest)
+        else:
+            self._ended = True
+            return self._trailer(connection)
+        self._digest.update(page)
+        return page
+
+    def _header(self) -> bytes:
+        row = self._row
+        fields = {
+            "format": lines.FORMAT,
+            "version": lines.VERSION,
+            "exported_at": lines.instant(self._now),
+            "campaign_id": row.campaign_id,
+            "status": row.status,
+            "revision": row.revision,
+            "learn_limit": row.learn_limit,
+            "head": row.head,
+            "arms": len(self._arms),
+            "decisions": self._made,
+            "created_at": lines.instant(row.created_at),
+            "creation": orjson.Fragment(row.creation),
+            "configuration": orjson.Fragment(row.configuration),
+        }
+        return lines.write("header", fields) + b"".join(map(lines.write_arm, self._arms))
+
+    def _log_page(self, connection: Connection) -> bytes:
+        rows = log.read_rows(connection, self._row.key, self._sequence, self._row.head, PAGE_ROWS)
+        if [row.sequence for row in rows] != list(
+            range(self._sequence + 1, self._sequence + 1 + len(rows))
+        ) or not rows:
+            raise CampaignGoneError("rows of the campaign's log are missing: it was deleted meanwhile, or see verify")
+        self._sequence = rows[-1].sequence
+        return b"".join(map(lines.write_observation, rows))
+
+    def _decision_page(self, connection: Connection, newest: Place) -> bytes:
+        rows = decisions.read_between(connection, self._row.key, self._place, newest, PAGE_ROWS)
+        if len(rows) < PAGE_ROWS:
+            self._newest = None
+        else:
+            self._place = (rows[-1].created_at, rows[-1].decision_id)
+        # some were committed after the export began, with times before it: made on a later state they do not belong
+        rows = [row for row in rows if row.seen <= self._row.head]
+        deadlines = self._lost_deadlines(connection, rows)
+        self._decisions += len(rows)
+        return b"".join(lines.write_decision(row, deadlines.get(row.decision_id, row.due_at)) for row in rows)
+
+    def _lost_deadlines(self, connection: Connection, rows: list[DecisionRow]) -> dict[str, int]:
+        """Deadlines of decisions that were pending when the export began, and were rewarded meanwhile."""
+        timeout = self._rules.timeout_seconds
+        if timeout is None:
+            return {}
+        rewarded = log.find_observations(connection, [row.decision_id for row in rows if row.due_at is None])
+        return {
+            row.decision_id: row.created_at + round(timeout * 1e6)
+            for row in rows
+            if row.decision_id in rewarded and rewarded[row.decision_id].sequence > self._row.head
+        }
+
+    def _trailer(self, connection: Connection) -> bytes:
+        row = campaigns.read_campaign(connection, self._row.key)
+        if row is None or row.campaign_id is None:
+            raise CampaignGoneError("the campaign was deleted while it was exported")
+        fields = {
+            "arms": len(self._arms),
+            "observations": self._row.head,
+            "decisions": self._decisions,
+            "digest": self._digest.hexdigest(),
+        }
+        return lines.write("trailer", fields)

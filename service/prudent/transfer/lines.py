@@ -1,0 +1,214 @@
+"""The lines of an exported campaign: one JSON object each, in the order header, arms, log, decisions, trailer.
+
+Numbers are the shortest decimals that read back as the same float64; times have microseconds, as they are stored.
+What a line may hold is checked here, line by line; what lines must hold together, in reading.py and in the ledger.
+"""
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Any, Literal, get_args
+
+import numpy as np
+import orjson
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, TypeAdapter, ValidationError
+
+from prudent.campaigns import ArmId, CampaignConfiguration, CampaignId, DecisionId, Schema
+from prudent.campaigns.values import ARMS_MAX, DIMENSION_MAX, INTEGER_MAX, Feature, Identifier, RewardValue
+from prudent.core.policy import Reason
+from prudent.ledger.commands import ArmStatus, CampaignStatus, ScoredArm
+from prudent.ledger.state import features_from_bytes, features_to_bytes
+from prudent.store.campaigns import ArmRow
+from prudent.store.decisions import DecisionRow
+from prudent.store.log import LogRow
+
+MEDIA_TYPE = "application/x-ndjson"
+FORMAT = "prudent-campaign"
+VERSION = 1
+DIGEST_BYTES = 32
+"""BLAKE2b over every byte before the trailer."""
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND = timedelta(microseconds=1)
+REASONS: tuple[Reason, ...] = get_args(Reason)
+
+_INSTANT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z")
+
+
+def instant(microseconds: int) -> str:
+    """RFC 3339 in UTC with all six digits."""
+    return (EPOCH + microseconds * MICROSECOND).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def _microseconds(value: object) -> int:
+    if not isinstance(value, str) or not _INSTANT.fullmatch(value):
+        raise ValueError("must be of the form 2026-01-31T09:30:00.000000Z")
+    found = (datetime.fromisoformat(value) - EPOCH) // MICROSECOND
+    if found < 0:
+        raise ValueError("must not be before 1970")
+    return found
+
+
+_SCORED_ARMS = TypeAdapter(list[ScoredArm])
+
+
+def _is_explanation(value: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What is stored stays as it was written, whichever version wrote it; but it must be readable."""
+    try:
+        _SCORED_ARMS.validate_json(orjson.dumps(value), strict=True)
+        for arm in value:
+            ScoredArm(**arm)  # which the validation does for the fields that it knows
+    except (ValidationError, TypeError):  # orjson's is a TypeError, too
+        raise ValueError("must be a list of arms with their scores") from None
+    return value
+
+
+Explanation = Annotated[list[dict[str, Any]], AfterValidator(_is_explanation)]
+Instant = Annotated[int, BeforeValidator(_microseconds)]
+Count = Annotated[int, Field(ge=0, le=INTEGER_MAX)]
+LogFeatures = Annotated[list[Feature], Field(max_length=DIMENSION_MAX, fail_fast=True)]
+Propensity = Annotated[float, Field(gt=0, le=1)]
+
+
+class Opening(Schema, extra="ignore"):
+    """What of the first line says whether the rest can be read."""
+
+    format: str
+    version: int
+
+
+class Header(Schema):
+    """The campaign as it was when the export began. decisions: how many there were, to show progress."""
+
+    kind: Literal["header"]
+    format: Literal["prudent-campaign"]
+    version: Literal[1]
+    exported_at: Instant
+    campaign_id: CampaignId
+    status: CampaignStatus
+    revision: Annotated[int, Field(ge=1, le=INTEGER_MAX)]
+    learn_limit: Count | None
+    head: Count
+    arms: Annotated[int, Field(ge=0, le=ARMS_MAX)]
+    decisions: Count
+    created_at: Instant
+    creation: CampaignConfiguration
+    configuration: CampaignConfiguration
+
+
+class ArmLine(Schema):
+    """An arm, in the order of registration."""
+
+    kind: Literal["arm"]
+    arm_id: ArmId
+    status: ArmStatus
+    features: LogFeatures | None
+    plays: Count
+
+
+class ObservationLine(Schema):
+    """A row of the log."""
+
+    kind: Literal["observation"]
+    sequence: Count
+    decision_id: DecisionId | None
+    observation_id: Identifier | None
+    arm_id: ArmId
+    features: LogFeatures
+    reward: RewardValue
+    source: Literal["reward", "default", "warm-start"]
+    propensity: Propensity | None
+    observed_at: Instant
+
+
+class DecisionLine(Schema):
+    """A decision. due_at: of a pending one that has a deadline. seen: the sequence of the state used."""
+
+    kind: Literal["decision"]
+    decision_id: DecisionId
+    arm_id: ArmId
+    features: LogFeatures
+    estimate: float
+    bonus: float
+    index: float
+    reason: Reason
+    greedy_arm_id: ArmId
+    recommended_arm_id: ArmId | None
+    propensity: Propensity | None
+    seen: Count
+    request_digest: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")] | None
+    explanation: Explanation | None
+    created_at: Instant
+    due_at: Instant | None
+
+
+class Trailer(Schema):
+    """The last line. digest: of every byte before it."""
+
+    kind: Literal["trailer"]
+    arms: Count
+    observations: Count
+    decisions: Count
+    digest: str
+
+
+Line = Annotated[ArmLine | ObservationLine | DecisionLine | Trailer, Field(discriminator="kind")]
+LINES: TypeAdapter[ArmLine | ObservationLine | DecisionLine | Trailer] = TypeAdapter(Line)
+
+
+def write(kind: str, fields: dict[str, Any]) -> bytes:
+    """One line."""
+    return orjson.dumps({"kind": kind, **fields}, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def write_arm(row: ArmRow) -> bytes:
+    """An arm's line."""
+    features = None if row.features is None else features_from_bytes(row.features).tolist()
+    return write("arm", {"arm_id": row.arm_id, "status": row.status, "features": features, "plays": row.plays})
+
+
+def write_observation(row: LogRow) -> bytes:
+    """A log row's line. Its kind is the row's own."""
+    fields = row._asdict()
+    del fields["key"], fields["kind"]
+    fields |= {"features": features_from_bytes(row.features).tolist(), "observed_at": instant(row.observed_at)}
+    return write(row.kind, fields)
+
+
+def write_decision(row: DecisionRow, due_at: int | None) -> bytes:
+    """A decision's line."""
+    fields = row._asdict()
+    del fields["key"]
+    fields["index"] = fields.pop("index_value")
+    fields |= {
+        "features": features_from_bytes(row.features).tolist(),
+        "request_digest": None if row.request_digest is None else row.request_digest.hex(),
+        "explanation": None if row.explanation is None else orjson.Fragment(row.explanation),
+        "created_at": instant(row.created_at),
+        "due_at": None if due_at is None else instant(due_at),
+    }
+    return write("decision", fields)
+
+
+def arm_row(line: ArmLine, position: int) -> ArmRow:
+    """The row that the line was written from, its key not known yet."""
+    features = None if line.features is None else _to_bytes(line.features)
+    return ArmRow(0, position, line.arm_id, line.status, features, line.plays)
+
+
+def log_row(line: ObservationLine, key: int) -> LogRow:
+    """The row that the line was written from, under another key."""
+    return LogRow(key=key, **(line.__dict__ | {"features": _to_bytes(line.features)}))
+
+
+def decision_row(line: DecisionLine, key: int) -> DecisionRow:
+    """The row that the line was written from, under another key."""
+    fields = {name: value for name, value in line.__dict__.items() if name not in {"kind", "index"}}
+    fields |= {
+        "features": _to_bytes(line.features),
+        "request_digest": None if line.request_digest is None else bytes.fromhex(line.request_digest),
+        "explanation": None if line.explanation is None else orjson.dumps(line.explanation).decode(),
+    }
+    return DecisionRow(key=key, index_value=line.index, **fields)
+
+
+def _to_bytes(features: list[float]) -> bytes:
+    return features_to_bytes(np.array(features, dtype=np.float64))

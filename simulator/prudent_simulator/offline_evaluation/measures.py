@@ -1,0 +1,111 @@
+"""Risk measures of weighted samples, and the uncertainty of whatever is computed from one.
+
+A sample is rewards y_i with masses q_i >= 0. Where the masses sum to 1 they are a probability distribution, and its
+risk is meant. Estimates from logs also have masses that sum to 1 on average only (inverse propensity weights divided
+by the number of rows). Each measure is then what its defining expectations give, each estimated by a sum over the
+masses:
+
+- mean: m = sum q y.
+- entropic: log(sum q exp(gamma y)) / gamma.
+- expectile at level p <= 1/2: the root of p (m - v + B(v)) = (1 - p) B(v), with the shortfall B(v) = sum q (v - y)+.
+  This is the balance p E(Y - v)+ = (1 - p) E(v - Y)+ with E(Y - v)+ = E Y - v + E(v - Y)+ put in, and at p = 1/2 it
+  is the mean. Above 1/2 it is minus the expectile of -y at 1 - p. The root is unique, as B rises and 2 p - 1 <= 0.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import logsumexp
+
+from prudent_simulator.environments import FloatArray, IntArray
+
+INTERVAL = 0.95
+RESAMPLES_MAX = 100_000
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A risk measure. dial: the level of an expectile or gamma of the entropic risk."""
+
+    name: str
+    dial: float = 0.0
+
+    @classmethod
+    def of(cls, risk: dict[str, Any]) -> "Measure":
+        """Take it from a campaign as the service resolved it."""
+        name = risk["measure"]
+        return cls(name, float(risk["level"] if name == "expectile" else risk.get("gamma", 0.0)))
+
+    def __str__(self) -> str:
+        if self.name == "expectile":
+            weight = (1.0 - self.dial) / self.dial
+            return f"expectile at level {self.dial:.4g} (downside weight {weight:.4g})"
+        return f"entropic risk, gamma {self.dial:.4g}" if self.name == "entropic" else "mean"
+
+    def of_sample(self, rewards: FloatArray) -> float:
+        """Give the risk of rewards, (n,), that count the same."""
+        return self.of_masses(rewards, np.full(rewards.size, 1.0 / rewards.size))
+
+    def of_masses(self, rewards: FloatArray, masses: FloatArray) -> float:
+        """Give the risk of rewards, (n,), with masses, (n,); nan where all masses are 0."""
+        if not (masses > 0.0).any():
+            return math.nan
+        if self.name == "expectile":
+            if self.dial > 0.5:
+                return -_expectile(-rewards, masses, 1.0 - self.dial)
+            return _expectile(rewards, masses, self.dial)
+        if self.name == "entropic":
+            return float(logsumexp(self.dial * rewards, b=masses)) / self.dial
+        return float(masses @ rewards)
+
+
+MEAN = Measure("mean")
+
+
+def _expectile(rewards: FloatArray, masses: FloatArray, level: float) -> float:
+    """Solve v = m + c B(v), c = (2 p - 1) / p <= 0, whose right side is linear between neighbouring rewards."""
+    order = np.argsort(rewards, kind="stable")
+    values, below = rewards[order], masses[order]
+    mass, moment = np.cumsum(below), np.cumsum(below * values)
+    mean, slope = moment[-1], (2.0 * level - 1.0) / level
+    surplus = mean + slope * (values * mass - moment) - values  # falls from one reward to the next
+    shorter = int(np.count_nonzero(surplus > 0.0))  # how many rewards lie below the root
+    if shorter == 0:
+        return float(mean)
+    return float((mean - slope * moment[shorter - 1]) / (1.0 - slope * mass[shorter - 1]))
+
+
+def effective_sample_size(weights: FloatArray) -> float:
+    """Give (sum w)^2 / sum w^2, Kish's number of equally weighted rows that would say as much."""
+    squares = float(weights @ weights)
+    return float(weights.sum()) ** 2 / squares if squares > 0.0 else 0.0
+
+
+def bootstrap(
+    statistic: Callable[[FloatArray], FloatArray],
+    rows: int,
+    resamples: int,
+    generator: np.random.Generator,
+    on_resample: Callable[[int], None] = lambda _: None,
+) -> FloatArray:
+    """Resample rows with replacement, and give the statistics, (resamples, m).
+
+    statistic: from how often each row was drawn, (rows,), to (m,); on_resample: told how many are done.
+    """
+    drawn = []
+    for number in range(resamples):
+        chosen: IntArray = generator.integers(rows, size=rows)
+        drawn.append(statistic(np.bincount(chosen, minlength=rows).astype(np.float64)))
+        on_resample(number + 1)
+    return np.array(drawn)
+
+
+def interval(statistics: FloatArray) -> tuple[float, float] | None:
+    """Give the percentile interval of bootstrap statistics, (resamples,); None where any of them is undefined."""
+    if not np.isfinite(statistics).all():
+        return None
+    low, high = np.quantile(statistics, [(1.0 - INTERVAL) / 2.0, (1.0 + INTERVAL) / 2.0])
+    return float(low), float(high)

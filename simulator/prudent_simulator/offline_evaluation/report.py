@@ -1,0 +1,143 @@
+"""What was found in a log, as terminal tables with words beside them."""
+
+from collections.abc import Mapping
+
+from rich.console import Console
+from rich.table import Table
+
+from prudent_simulator.offline_evaluation.arm_risks import WEIGHTS, ArmRisks, in_words
+from prudent_simulator.offline_evaluation.estimates import Value
+from prudent_simulator.offline_evaluation.measures import Measure
+from prudent_simulator.offline_evaluation.shadow import RARE_BELOW, Bin, Shadow
+from prudent_simulator.offline_evaluation.uniform import UniformReplay
+from prudent_simulator.offline_evaluation.weighted import WeightedEvaluation
+
+
+def _number(value: float) -> str:
+    return f"{value:.4g}"
+
+
+def _between(ends: tuple[float, float] | None) -> str:
+    return "unknown" if ends is None else f"{_number(ends[0])} to {_number(ends[1])}"
+
+
+def _say(console: Console, text: str) -> None:
+    console.print(text, markup=False, highlight=False)
+
+
+def print_arm_risks(console: Console, result: ArmRisks) -> None:
+    """Print each arm's risks, the best of each column marked, and what they mean."""
+    table = Table(title="What each arm was worth, by downside weight (1 is the mean); * is the best")
+    table.add_column("Arm")
+    table.add_column("Rewards", justify="right")
+    for weight in WEIGHTS:
+        table.add_column(f"{weight:g}", justify="right")
+    for place, arm in enumerate(result.arms):
+        marks = ["*" if best == arm else "" for best in result.best]
+        values = [f"{mark}{_number(risk)}" for mark, risk in zip(marks, result.risks[place], strict=True)]
+        table.add_row(arm, str(result.counts[place]), *values)
+    console.print(table)
+    for sentence in in_words(result):
+        _say(console, sentence)
+
+
+def _values(title: str, measure: Measure, values: Mapping[str, Value]) -> Table:
+    table = Table(title=title)
+    for column in ("", "Mean", "95% interval", measure.name.capitalize(), "95% interval"):
+        table.add_column(column, justify="right" if column else "left")
+    for name, value in values.items():
+        mean, risk = _number(value.mean), _number(value.risk)
+        table.add_row(name, mean, _between(value.mean_interval), risk, _between(value.risk_interval))
+    return table
+
+
+def print_uniform(console: Console, result: UniformReplay, measure: Measure) -> None:
+    """Print the value of the learning policy beside the log's."""
+    _say(console, f"The log's choices were uniformly random, so the campaign was replayed. Risk: {measure}.")
+    rows = {f"campaign, {result.matched} matched rows": result.policy, f"log, all {result.rows} rows": result.log}
+    console.print(_values("Value of the campaign while it learns", measure, rows))
+    plays = ", ".join(f"{arm} {count}" for arm, count in result.plays.items())
+    _say(console, f"Played: {plays} ({result.warmup_matched} in the warm-up).")
+    _say(
+        console,
+        f"This estimates what the campaign would have earned over its first {result.matched} rounds, learning "
+        "included, if the log's rows are independent and alike. The intervals take the matched rows as given: they do "
+        "not cover how differently another log would have taught the campaign.",
+    )
+
+
+def print_weighted(console: Console, result: WeightedEvaluation, measure: Measure) -> None:
+    """Print the values of the frozen policy beside the log's, and how much the weights can carry."""
+    _say(
+        console,
+        f"The log's propensities differ, so the campaign was fitted on the first {result.fitted} rows, frozen, and its "
+        f"best-estimate choices were weighed on the other {result.held_out}. Risk: {measure}.",
+    )
+    rows = {"campaign, SNIPS": result.snips, "campaign, IPS": result.ips, "log, same rows": result.log}
+    console.print(_values("Value of the frozen campaign", measure, rows))
+    _say(
+        console,
+        f"Risk of the campaign (SNIPS) less the log's: {_number(result.gain)} ({_between(result.gain_interval)}).",
+    )
+    _say(
+        console,
+        f"{result.matched} of {result.held_out} rows match; their weights say as much as "
+        f"{result.effective_sample_size:.0f} equally weighted rows (largest weight {_number(result.weight_max)}; mean "
+        f"weight {result.mean_weight:.3f}, standard error {result.mean_weight_error:.3f}).",
+    )
+    if result.unsupported:
+        _say(
+            console,
+            "Do not rely on these values: the mean weight should be 1, and is not. The log gave some of the campaign's "
+            "choices no chance, or its propensities are wrong.",
+        )
+    _say(
+        console,
+        "This estimates a policy that no longer learns or explores. Live, the campaign does both: it starts where this "
+        "one was frozen.",
+    )
+
+
+def print_shadow(console: Console, result: Shadow, measure: Measure) -> None:
+    """Print calibration, agreement and support, and say what they are not."""
+    _say(
+        console,
+        "This is not a value estimate: without propensities nobody can tell what the campaign's own choices would have "
+        f"earned. The campaign was fitted on the first {result.fitted} rows and compared with the other "
+        f"{result.held_out}. Risk: {measure}.",
+    )
+    table = Table(title="Calibration: predicted risk of the arm that was used, and what came")
+    for column in ("Predicted from", "to", "Rows", "Predicted", "Empirical", "Off by", "95% interval", ""):
+        table.add_column(column, justify="right")
+    for group in result.bins:
+        table.add_row(_number(group.predicted_min), _number(group.predicted_max), *_calibration(group))
+    table.add_section()
+    table.add_row("all", "", *_calibration(result.overall))
+    console.print(table)
+    _say(
+        console,
+        "Empirical is the risk of the rewards in the row's bin; off by is the risk of reward less prediction, and 0 "
+        "for a calibrated campaign. Off by above 0: it was too cautious; below 0: not enough. By chance alone one bin "
+        "in twenty is outside its interval, and more where the bad outcomes are few in a bin.",
+    )
+    arms = Table(title="Recommendations on the rows held out")
+    for column in ("Arm", "Used", "Recommended", "Never used in similar cases", f"Fewer than {RARE_BELOW} times"):
+        arms.add_column(column, justify="left" if column == "Arm" else "right")
+    for arm in sorted(result.logged.keys() | result.recommended.keys()):
+        parts = (result.logged, result.recommended, result.never, result.rarely)
+        arms.add_row(arm, *(str(part.get(arm, 0)) for part in parts))
+    console.print(arms)
+    unsupported = sum(result.never.values()) + sum(result.rarely.values())
+    among = f"{result.neighbours} most similar" if result.compares_cases else f"{result.neighbours}"
+    _say(
+        console,
+        f"The campaign agrees with the incumbent in {result.agreement:.0%} of the rows. {unsupported} of "
+        f"{result.held_out} recommendations are without support: the arm was used fewer than {RARE_BELOW} times in the "
+        f"{among} fitted rows.",
+    )
+
+
+def _calibration(group: Bin) -> list[str]:
+    verdict = "" if group.calibrated else "not calibrated"
+    values = [_number(group.predicted), _number(group.empirical), _number(group.off_by)]
+    return [str(group.rows), *values, _between(group.off_by_interval), verdict]

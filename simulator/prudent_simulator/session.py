@@ -1,0 +1,49 @@
+"""What every command that plays against a service has in common: the client and the progress bar."""
+
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from prudent_simulator.client import Client
+from prudent_simulator.server import Database, own_server
+
+
+@contextmanager
+def _service(url: str | None, server: Database | None) -> Iterator[str]:
+    if url is not None:
+        yield url
+    elif server is not None:
+        with own_server(server) as address:
+            yield address
+
+
+@contextmanager
+def open_client(url: str | None, server: Database | None, api_key: str | None) -> Iterator[Client]:
+    """Connect to the service at a URL, or to one of our own that is started for it; it is ready for work."""
+    headers = {"authorization": f"Bearer {api_key}"} if api_key else {}
+    with _service(url, server) as address, Client(address, headers=headers) as client:
+        client.health()
+        yield client
+
+
+def progress_bar() -> Progress:
+    """Give a bar on standard error with counts, time elapsed and time left."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    return Progress(*columns, console=Console(stderr=True))
+
+
+def run_id_of(given: str | None, stem: str, server: Database | None) -> str:
+    """Choose a run id: fixed on a fresh database, so that the run repeats; random where others may be at work."""
+    if given is not None:
+        return given
+    return stem if server is not None else f"{stem}.{secrets.token_hex(4)}"

@@ -1,0 +1,172 @@
+"""The commands about campaigns, on the database and through a server, while the server runs."""
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from prudent.__main__ import app
+from tests.api.contract import Json, create, ok, problem, reward, select, shared
+from tests.conftest import MakeServer
+from tests.servers import ROOT, Server
+from tests.transfer.campaigns import assert_same, make, play
+
+
+def prudent(*arguments: str, answer: str | None = None) -> Result:
+    """Run a command in this process, where it takes no second to start."""
+    return CliRunner().invoke(app, arguments, input=answer, env={"COLUMNS": "200"})
+
+
+@pytest.fixture(params=["database", "server"])
+def place(request: pytest.FixtureRequest, make_server: MakeServer, database_url: str) -> tuple[Server, list[str]]:
+    """A server, and the options that name its database or itself."""
+    server = make_server(database_url)
+    return server, ["--database-url", database_url] if request.param == "database" else ["--url", server.url]
+
+
+@pytest.fixture
+def http(place: tuple[Server, list[str]]) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=place[0].url, timeout=30, trust_env=False) as opened:
+        yield opened
+
+
+def test_campaigns_are_managed_while_a_server_runs(place: tuple[Server, list[str]], http: httpx.Client) -> None:
+    """An operator would have to stop the service, or write JSON by hand, to pause a campaign."""
+    _, where = place
+    make(http, "one-pass")
+    decision = play(http, "one-pass", range(60))[-1]
+    listed = prudent("campaigns", "list", *where)
+    assert listed.exit_code == 0, listed.stderr
+    assert "one-pass" in listed.stdout
+    shown: list[Json] = json.loads(prudent("campaigns", "list", "--json", *where).stdout)
+    assert shown == ok(http.get("/campaigns"))["items"]
+    assert json.loads(prudent("campaigns", "show", "one-pass", "--json", *where).stdout) == shown[0]
+    assert "retired" in prudent("campaigns", "show", "one-pass", *where).stdout
+    assert prudent("campaigns", "pause", "one-pass", *where).exit_code == 0
+    late = {"decision_id": ok(http.post("/select", json={"campaign_id": "one-pass"}))["decision_id"], "reward": 1}
+    assert ok(http.post("/reward", json=late))["learned"] is False
+    assert prudent("campaigns", "activate", "one-pass", *where).exit_code == 0
+    assert ok(http.post("/reward", json=late))["learned"] is True
+    assert prudent("campaigns", "archive", "one-pass", *where).exit_code == 0
+    problem(http.post("/select", json={"campaign_id": "one-pass"}), 409)
+    for arguments, answer in ((("--confirm", "other"), None), ((), "other\n")):
+        refused = prudent("campaigns", "delete", "one-pass", *arguments, *where, answer=answer)
+        assert (refused.exit_code, "nothing was deleted" in refused.stderr) == (1, True)
+    ok(http.get("/campaigns/one-pass"))
+    assert prudent("campaigns", "delete", "one-pass", *where, answer="one-pass\n").exit_code == 0
+    problem(http.get("/campaigns/one-pass"), 404)
+    problem(http.post("/reward", json={"decision_id": decision["decision_id"], "reward": 1}), 404)
+    for command in ("show", "pause", "delete"):
+        missing = prudent(
+            "campaigns", command, "one-pass", *where, *(["--confirm", "one-pass"] * (command == "delete"))
+        )
+        assert (missing.exit_code, "no such campaign" in missing.stderr) == (1, True)
+
+
+def test_a_campaign_is_moved_by_commands_while_a_server_runs(
+    place: tuple[Server, list[str]], http: httpx.Client, make_server: MakeServer, tmp_path: Path
+) -> None:
+    """What is too large for a request could not be moved without stopping the service."""
+    _, where = place
+    make(http, "ridge")
+    play(http, "ridge", range(300))
+    file = tmp_path / "ridge.ndjson"
+    done = prudent("export", "ridge", "--output", str(file), *where)
+    assert done.exit_code == 0, done.stderr
+    assert sorted(one.name for one in tmp_path.glob("ridge*")) == [file.name]
+    taken = prudent("import", str(file), *where)
+    assert (taken.exit_code, "already" in taken.stderr) == (1, True)
+    copy = make_server(f"sqlite:///{tmp_path}/copy.db")
+    done = prudent(
+        "import", str(file), *(["--url", copy.url] if "--url" in where else ["--database-url", copy.database_url])
+    )
+    assert (done.exit_code, "imported ridge" in done.stdout) == (0, True), done.stderr
+    with httpx.Client(base_url=copy.url, timeout=30, trust_env=False) as other:
+        assert_same(http, other, "ridge")
+    # what was interrupted can be told from what is complete, and leaves nothing
+    file.write_bytes(file.read_bytes()[:-200])
+    assert http.delete("/campaigns/ridge?confirm=ridge").status_code == 204
+    broken = prudent("import", str(file), *where)
+    assert (broken.exit_code, "line" in broken.stderr) == (1, True)
+    assert ok(http.get("/campaigns"))["items"] == []
+    missing = prudent("export", "ridge", "--output", str(tmp_path / "none"), *where)
+    assert (missing.exit_code, "no such campaign" in missing.stderr) == (1, True)
+    assert not list(tmp_path.glob("none*"))
+
+
+def test_the_commands_of_the_page_work(
+    make_server: MakeServer, sqlite_database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An operator copies them in the middle of the night."""
+    server, others = make_server(sqlite_database), [f"sqlite:///{tmp_path}/{name}.db" for name in ("new", "piped")]
+    with httpx.Client(base_url=server.url, timeout=30, trust_env=False) as http:
+        create(http, shared(campaign_id="dose-advice"))
+        for n in range(5):
+            reward(http, select(http, "dose-advice")["decision_id"], n)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PRUDENT_DATABASE_URL", sqlite_database)
+    ran = []
+    for line in printed("Moving a campaign"):
+        if "gzip" in line or "gunzip" in line:
+            url = others[1] if "import" in line else sqlite_database
+            environment = {"PRUDENT_DATABASE_URL": url, "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"}
+            command = ["bash", "-euo", "pipefail", "-c", line]
+            done = subprocess.run(command, env=environment, check=False, timeout=60, capture_output=True, text=True)
+            assert done.returncode == 0, done.stderr
+        else:
+            result = prudent(*shlex.split(line.replace("$NEW_DATABASE_URL", others[0]))[1:])
+            assert result.exit_code == 0, f"{line}: {result.stderr}"
+        ran.append(line.split()[1] if line.startswith("prudent") else line.split()[0])
+    assert ran == ["export", "import", "verify", "campaigns", "export", "gunzip"]
+    for url in others:
+        assert "ok" in prudent("verify", "--database-url", url).stdout
+    commands = printed("Campaigns")
+    assert [line.split()[2] for line in commands] == ["list", "show", "pause", "activate", "archive", "delete"]
+    for line in commands:
+        result = prudent(*line.split()[1:], answer="dose-advice\n" if "delete" in line else None)
+        assert result.exit_code == 0, f"{line}: {result.stderr}"
+
+
+def printed(heading: str) -> list[str]:
+    """The commands under this heading of the operations page."""
+    page = (ROOT / "docs/operations.md").read_text(encoding="utf-8")
+    section = page.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    return re.findall(r"^ *(prudent .*)$", section, re.MULTILINE) + re.findall(r"`([^`]+\| [^`]+)`", section)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("export", "x", "--database-url", "sqlite:///nowhere.db"), "no file"),
+        (("export", "x", "--database-url", "mysql://x/y"), "not supported"),
+        (("export", "x", "--url", "http://127.0.0.1:1"), "does not answer"),
+        (("export", "x", "--url", "http://127.0.0.1:1", "--database-url", "sqlite:///x"), "not both"),
+        (("export", "a/b", "--url", "http://127.0.0.1:1"), "an id has"),
+        (("import", "nowhere.ndjson", "--database-url", "sqlite:///x.db"), "cannot read"),
+        (("campaigns", "list", "--url", "http://127.0.0.1:1"), "does not answer"),
+        (("campaigns", "show", "..", "--url", "http://127.0.0.1:1"), "an id has"),
+    ],
+)
+def test_a_command_that_cannot_work_says_why(
+    arguments: tuple[str, ...], reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A traceback, or an empty database where somebody mistyped a name."""
+    monkeypatch.chdir(tmp_path)
+    done = prudent(*arguments)
+    assert (done.exit_code, reason in done.stderr) == (1, True), done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_help_says_what_may_run_meanwhile() -> None:
+    """An operator would stop the service, or break it, because the help does not say what is safe."""
+    for command in ("export", "import", "campaigns"):
+        shown = " ".join(prudent(command, "--help").stdout.replace("│", " ").split())
+        assert "ervers may be running" in shown

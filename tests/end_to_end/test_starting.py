@@ -1,0 +1,31 @@
+"""What a server sets once it has started."""
+
+import asyncio
+import gc
+from dataclasses import replace
+
+from prudent.app import create_app
+from prudent.settings import read_settings
+from prudent.store.engines import create_write_engine, parse_database_url
+from prudent.store.schema import migrate
+
+
+def test_garbage_is_collected_again(sqlite_database: str) -> None:
+    """The start goes without; a server that stays without grows for as long as it runs."""
+    engine = create_write_engine(parse_database_url(sqlite_database))
+    migrate(engine)
+    engine.dispose()
+
+    async def is_enabled_while_serving() -> bool:
+        app = create_app(replace(read_settings({}), database_url=sqlite_database))
+        async with app.router.lifespan_context(app):
+            return gc.isenabled()
+
+    thresholds = gc.get_threshold()
+    gc.disable()
+    try:
+        assert asyncio.run(is_enabled_while_serving())
+    finally:
+        gc.enable()
+        gc.unfreeze()
+        gc.set_threshold(*thresholds)

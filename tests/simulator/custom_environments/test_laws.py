@@ -1,0 +1,83 @@
+"""The laws of environment files: every closed form against scipy or plain sums over quantiles."""
+
+import numpy as np
+import pytest
+from pydantic import TypeAdapter, ValidationError
+from scipy import stats
+
+from prudent_simulator.custom_environments.laws import Law, entropic, expectile
+from prudent_simulator.risks import discrete_entropic, discrete_expectile, gaussian_expectile
+
+ADAPTER: TypeAdapter[Law] = TypeAdapter(Law)
+POINTS = (np.arange(400_000) + 0.5) / 400_000
+LAWS = {
+    "normal": {"law": "normal", "mean": 1.5, "deviation": 2},
+    "two-piece-normal": {"law": "two-piece-normal", "level": 0.1, "scale": 0.5},
+    "beta": {"law": "beta", "a": 2, "b": 5, "minimum": -3, "maximum": 4},
+    "uniform": {"law": "uniform", "minimum": -1, "maximum": 3},
+    "discrete": {"law": "discrete", "values": [2, -1, 0.5], "probabilities": [0.2, 0.3, 0.5]},
+    "mixture": {
+        "law": "mixture",
+        "parts": [
+            {"probability": 0.9, "of": {"law": "normal", "mean": 1, "deviation": 0.5}},
+            {"probability": 0.1, "of": {"law": "uniform", "minimum": -6, "maximum": -4}},
+        ],
+    },
+}
+
+
+def law_of(name: str) -> Law:
+    return ADAPTER.validate_python(LAWS[name], strict=True)
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_quantiles_mean_excess_and_exponential_agree(name: str) -> None:
+    """Rewards are drawn by the quantiles and judged by the other three: they must be of one law."""
+    law = law_of(name)
+    drawn = law.quantile(POINTS)
+    assert law.mean == pytest.approx(drawn.mean(), abs=2e-4)
+    for value in (-2.0, -0.3, 0.0, 1.2):
+        assert law.excess(value) == pytest.approx(np.maximum(drawn - value, 0.0).mean(), abs=2e-4)
+    for rate in (-0.5, -0.05, 0.3):
+        assert law.log_exponential(rate) == pytest.approx(np.log(np.exp(rate * drawn).mean()), abs=2e-4)
+    low, high = law.support()
+    assert low <= drawn.min()
+    assert drawn.max() <= high
+
+
+@pytest.mark.parametrize("name", LAWS)
+@pytest.mark.parametrize("level", [0.02, 0.1, 0.5, 0.9])
+def test_expectiles_are_those_of_scipy(name: str, level: float) -> None:
+    """The true risk is what regret is measured by."""
+    law = law_of(name)
+    assert expectile(law, level) == pytest.approx(stats.expectile(law.quantile(POINTS), alpha=level), abs=2e-3)
+
+
+def test_the_papers_formulas_are_met() -> None:
+    """One law, two derivations within the simulator."""
+    assert expectile(law_of("normal"), 0.1) == pytest.approx(gaussian_expectile(0.1, 1.5, 2.0), abs=1e-10)
+    assert expectile(law_of("two-piece-normal"), 0.1) == pytest.approx(0.0, abs=1e-10)
+    values, probabilities = [2.0, -1.0, 0.5], [0.2, 0.3, 0.5]
+    discrete = law_of("discrete")
+    assert expectile(discrete, 0.2) == pytest.approx(discrete_expectile(0.2, values, probabilities), abs=1e-10)
+    assert entropic(discrete, -2.0) == pytest.approx(discrete_entropic(-2.0, values, probabilities), abs=1e-12)
+    assert entropic(law_of("normal"), -0.5) == pytest.approx(1.5 - 0.5 * 4.0 / 2.0)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"law": "cauchy"}, "does not match any of the expected tags: 'normal'"),
+        ({"law": "normal", "deviation": 0}, "greater than 0"),
+        ({"law": "normal", "deviation": 1, "sd": 2}, "unknown: sd; allowed are law, mean, deviation"),
+        ({"law": "uniform", "minimum": 1, "maximum": 1}, "maximum must be above minimum"),
+        ({"law": "discrete", "values": [1, 2], "probabilities": [1]}, "2 values and 1 probabilities"),
+        ({"law": "discrete", "values": [1, 2], "probabilities": [0.5, 0.4]}, "sum 1, not 0.9"),
+        ({"law": "normal", "deviation": True}, "valid number"),
+        ({"law": "normal", "deviation": float("nan")}, "greater than 0|finite"),
+    ],
+)
+def test_wrong_laws_are_refused(given: dict[str, object], message: str) -> None:
+    """A typing error must not become another law."""
+    with pytest.raises(ValidationError, match=message):
+        ADAPTER.validate_python(given, strict=True)
