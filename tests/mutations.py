@@ -214,21 +214,21 @@ MUTATIONS = (
     ),
     Mutation(
         "a lost connection given back as a good one",
-        "service/prudent/store/driver.py",
+        "service/prudent/store/statements.py",
         (("    if lost:\n        connection.invalidate(error)\n", ""),),
-        "tests/store/test_driver.py::test_a_lost_connection_is_replaced",
+        "tests/store/test_statements.py::test_a_lost_connection_is_replaced",
     ),
     Mutation(
         "what the driver raises passed on as it is",
-        "service/prudent/store/driver.py",
+        "service/prudent/store/statements.py",
         (("    if not isinstance(error, drivers):\n", "    if error:\n"),),
-        "tests/store/test_driver.py::test_errors_are_those_that_sqlalchemy_raises",
+        "tests/store/test_statements.py::test_errors_are_those_that_sqlalchemy_raises",
     ),
     Mutation(
         "a connection kept after an error",
-        "service/prudent/store/held.py",
+        "service/prudent/store/engines.py",
         (("            self.release()\n            raise", "            raise"),),
-        "tests/store/test_driver.py::test_a_held_connection_stays_and_is_given_back_after_an_error",
+        "tests/store/test_statements.py::test_a_held_connection_stays_and_is_given_back_after_an_error",
     ),
     Mutation(
         "a corrupt snapshot believed",

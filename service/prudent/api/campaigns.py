@@ -22,8 +22,8 @@ from prudent.api.replies import (
 from prudent.api.requests import ArmChange, ArmRequest, CampaignChange, ObservationBatch, ObservationItem
 from prudent.api.server.bodies import Bodies, documented, floats
 from prudent.campaigns import CampaignConfiguration, resolve
-from prudent.campaigns.naming import ID_PATTERN
 from prudent.errors import InvalidCommandError, NotFoundError
+from prudent.identifiers import ID_PATTERN
 from prudent.ledger.administration import CampaignRecord, find_record, list_records
 from prudent.ledger.commands import (
     AddArm,

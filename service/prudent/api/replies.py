@@ -12,8 +12,8 @@ from prudent.campaigns import Algorithm, CampaignConfiguration, Model, RewardRul
 from prudent.core.policy import Reason
 from prudent.ledger.administration import CampaignRecord
 from prudent.ledger.commands import Decision, ModelReport, ObserveReceipt, RewardReceipt
-from prudent.ledger.state import features_from_bytes
 from prudent.store.campaigns import ArmRow
+from prudent.store.tables import features_from_bytes
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     "default": {

@@ -11,10 +11,10 @@ from prudent.api.replies import Interval, render_instant
 from prudent.campaigns import Risk
 from prudent.core.policy import Reason
 from prudent.core.samples import INTERVAL_COUNT_MIN
-from prudent.ledger.state import features_from_bytes
 from prudent.reporting.collection import RECENT, UNREGISTERED_MAX
 from prudent.reporting.decision_log import Entry, Trail
 from prudent.reporting.report import CampaignReport
+from prudent.store.tables import features_from_bytes
 
 
 class ExternalReply(BaseModel):

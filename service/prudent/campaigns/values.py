@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
-from prudent.campaigns.naming import ID_PATTERN
+from prudent.identifiers import ID_PATTERN
 
 DIMENSION_MAX = 512
 ARMS_MAX = 1_000

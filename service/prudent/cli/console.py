@@ -6,7 +6,7 @@ from typing import Annotated, NoReturn
 import typer
 from rich.console import Console
 
-from prudent.campaigns.naming import ID_PATTERN
+from prudent.identifiers import ID_PATTERN
 from prudent.settings import API_KEY_VARIABLE, InvalidSettingError, Settings, read_settings
 
 console = Console()

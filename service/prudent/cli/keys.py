@@ -12,8 +12,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from prudent.campaigns.naming import ID_PATTERN
 from prudent.cli.console import DatabaseUrl, console, fail, settings_or_fail
+from prudent.identifiers import ID_PATTERN
 from prudent.security.keys import Role, digest_of, new_key
 
 if TYPE_CHECKING:

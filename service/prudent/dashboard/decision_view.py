@@ -9,8 +9,8 @@ from prudent.dashboard.forms import base_address
 from prudent.dashboard.overview import Overview
 from prudent.dashboard.rendering import asks_for_keys
 from prudent.dashboard.requests import curl
-from prudent.ledger.state import features_from_bytes
 from prudent.store.overview import RecentRow
+from prudent.store.tables import features_from_bytes
 
 FEATURES_MAX = 60
 """Features that are listed."""

@@ -11,10 +11,10 @@ from sqlalchemy import Connection
 from prudent.campaigns import CampaignConfiguration
 from prudent.dashboard.formatting import decimals_for
 from prudent.ledger.commands import Select
-from prudent.ledger.state import features_from_bytes
 from prudent.store import campaigns, decisions, overview
 from prudent.store.campaigns import ArmRow, CampaignRow
 from prudent.store.overview import PLAYS_MAX, PlayRow, RecentRow
+from prudent.store.tables import features_from_bytes
 
 RECENT = 100
 """Newest decisions of which all is read: for the list, the share that explores, and the usual features."""

@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection
 
-from prudent.campaigns.naming import ID_PATTERN
 from prudent.dashboard.cache import Remembered
 from prudent.dashboard.overview import Overview, read_overview, usual_request
 from prudent.dashboard.view import CampaignView, make_view
 from prudent.errors import CommandError, NotFoundError, UnavailableError
+from prudent.identifiers import ID_PATTERN
 from prudent.ledger.commands import Describe, ModelReport, Preview, Prospect, Select
 from prudent.ledger.ledger import Ledger
 from prudent.store import campaigns, decisions, overview

@@ -14,7 +14,7 @@ from prudent.dashboard.formatting import feature_names
 from prudent.dashboard.overview import Overview, default_features, usual_features
 from prudent.errors import InvalidCommandError
 from prudent.ledger.commands import Select
-from prudent.ledger.state import features_from_bytes
+from prudent.store.tables import features_from_bytes
 
 INPUTS_MAX = 240
 """Fields of a form; a request with more features is written as JSON."""

@@ -20,9 +20,9 @@ from prudent.ledger.commands import (
     DeleteCampaign,
     Floats,
 )
-from prudent.ledger.state import features_to_bytes
 from prudent.store import campaigns, decisions, log
 from prudent.store.campaigns import ArmRow, CampaignRow
+from prudent.store.tables import features_to_bytes
 
 
 @dataclass(frozen=True, slots=True)

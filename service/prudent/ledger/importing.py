@@ -18,7 +18,7 @@ from prudent.ledger.import_steps import (
     ImportDecisions,
     ImportObservations,
 )
-from prudent.store import campaigns, decisions, log, staging
+from prudent.store import campaigns, decisions, log
 from prudent.store.decisions import DecisionRow
 from prudent.store.log import LogRow
 
@@ -30,9 +30,9 @@ def take_step(connection: Connection, step: Import, now: int) -> int | None:
     if isinstance(step, BeginImport):
         return _begin(connection, step, now)
     if isinstance(step, GiveUpImport):
-        staging.give_up(connection, step.key)
+        campaigns.abandon_staged(connection, step.key)
         return None
-    if not staging.keep(connection, step.key, now):
+    if not campaigns.keep_staged(connection, step.key, now):
         raise ConflictError("the import was given up, because it made no progress for too long: import the file again")
     if isinstance(step, ImportObservations):
         _append_observations(connection, step)
@@ -45,7 +45,7 @@ def take_step(connection: Connection, step: Import, now: int) -> int | None:
 
 def _begin(connection: Connection, step: BeginImport, now: int) -> int:
     _refuse_taken(connection, step.campaign_id)
-    key = staging.stage(
+    key = campaigns.stage(
         connection,
         {
             "configuration": step.configuration.model_dump_json(),
@@ -139,4 +139,4 @@ def _finish(connection: Connection, step: FinishImport) -> None:
     campaigns.set_heads(connection, {step.key: step.head})
     for position, plays in step.plays.items():
         campaigns.update_arm(connection, step.key, position, {"plays": plays})
-    staging.publish(connection, step.key, step.campaign_id, step.created_at)
+    campaigns.publish_staged(connection, step.key, step.campaign_id, step.created_at)

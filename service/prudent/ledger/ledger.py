@@ -31,9 +31,8 @@ from prudent.ledger.states import States
 from prudent.observability.metrics import Metrics
 from prudent.settings import Limits
 from prudent.store import campaigns
-from prudent.store.failures import Failure, classify
-from prudent.store.held import HeldConnection
-from prudent.store.probe import write_and_forget
+from prudent.store.engines import HeldConnection
+from prudent.store.failures import Failure, classify, probe_writes
 
 logger = structlog.get_logger(__name__)
 
@@ -183,7 +182,7 @@ class Ledger:
             return
         try:
             with self._write.begin() as connection:
-                write_and_forget(connection)
+                probe_writes(connection)
         except Exception as error:  # noqa: BLE001  # it is still so
             logger.warning("the database is still not writable", error=str(getattr(error, "orig", error)))
         else:

@@ -12,7 +12,7 @@ from prudent.ledger.commands import Expire
 from prudent.ledger.state import CampaignState
 from prudent.ledger.states import States
 from prudent.settings import Limits
-from prudent.store import campaigns, decisions, log, removal, staging
+from prudent.store import campaigns, decisions, log
 from prudent.store.log import SnapshotRow
 
 logger = structlog.get_logger(__name__)
@@ -78,15 +78,15 @@ class Maintenance:
     def _purge(self) -> None:
         with self._read.connect() as connection:
             since = (campaigns.read_clock(connection) or self._clock()) - IMPORT_IDLE_SECONDS_MAX * 1_000_000
-            is_import_idle = staging.is_any_idle(connection, since)
-            key = removal.find_deleted(connection)
+            is_import_idle = campaigns.has_idle_staged(connection, since)
+            key = campaigns.find_deleted(connection)
         if is_import_idle:
             with self._write.begin() as connection:
-                staging.give_up_idle(connection, since)
+                campaigns.abandon_idle_staged(connection, since)
         if key is not None:
             self._states.drop(key)
             with self._write.begin() as connection:
-                removal.purge_slice(connection, key, PURGE_ROWS)
+                campaigns.purge_slice(connection, key, PURGE_ROWS)
 
     def _find_expired(self) -> list[Expire]:
         with self._read.connect() as connection:

@@ -6,10 +6,10 @@ from prudent.errors import ConflictError, InvalidCommandError
 from prudent.ledger.candidates import check_dimension
 from prudent.ledger.commands import Floats, Observe, ObserveReceipt, WarmStart
 from prudent.ledger.rewarding import check_reward
-from prudent.ledger.state import CampaignState, features_from_bytes, features_to_bytes
+from prudent.ledger.state import CampaignState
 from prudent.ledger.writes import Writes
 from prudent.store.log import LogRow
-from prudent.store.tables import OBSERVATION
+from prudent.store.tables import OBSERVATION, features_from_bytes, features_to_bytes
 
 
 def observe(

@@ -7,9 +7,10 @@ from prudent.errors import ConflictError
 from prudent.ledger.candidates import Candidate, find_candidates, score
 from prudent.ledger.commands import Decision, Prospect, ScoredArm, Select
 from prudent.ledger.explanation import explain
-from prudent.ledger.state import CampaignState, features_to_bytes
+from prudent.ledger.state import CampaignState
 from prudent.ledger.writes import Writes
 from prudent.store.decisions import DecisionRow
+from prudent.store.tables import features_to_bytes
 
 
 def select(

@@ -10,18 +10,7 @@ from prudent.campaigns import CampaignConfiguration, build_policy, index_setting
 from prudent.core.policy import Policy, SolverCounts
 from prudent.store.campaigns import ArmRow, CampaignRow, Standing
 from prudent.store.log import FoldRow
-
-FLOAT64 = np.dtype("<f8")
-
-
-def features_to_bytes(features: NDArray[np.float64]) -> bytes:
-    """Little-endian float64, as tables hold them."""
-    return features.astype(FLOAT64, copy=False).tobytes()
-
-
-def features_from_bytes(data: bytes) -> NDArray[np.float64]:
-    """What ``features_to_bytes`` was given, read-only."""
-    return np.frombuffer(data, FLOAT64)
+from prudent.store.tables import features_from_bytes
 
 
 @dataclass(frozen=True, slots=True, eq=False)

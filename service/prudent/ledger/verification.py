@@ -12,7 +12,8 @@ from prudent.campaigns import build_policy
 from prudent.core.snapshot import FORMAT_VERSION, CorruptSnapshotError, unpack
 from prudent.ledger.loading import open_state
 from prudent.ledger.state import CampaignState
-from prudent.store import audit, campaigns, log
+from prudent.store import campaigns, log
+from prudent.store.failures import find_damage
 from prudent.store.schema import check_revision
 
 TOLERANCE = 1e-9
@@ -37,7 +38,7 @@ def verify(engine: Engine, live_model: LiveModel | None = None) -> Iterator[Verd
     """Replay every campaign's log, one after the other. Raises UnknownRevisionError for another schema."""
     with engine.connect() as connection:
         check_revision(connection)
-        damage = audit.find_damage(connection)
+        damage = find_damage(connection)
     if damage:
         yield Verdict("(the file)", 0, faults=damage)
     after = ""
@@ -61,7 +62,7 @@ def verify_campaign(engine: Engine, key: int, campaign_id: str, live_model: Live
         if state is None:
             return Verdict(campaign_id, 0, faults=["it was deleted meanwhile"])
         verdict = Verdict(campaign_id, state.head)
-        verdict.faults += audit.find_faults(connection, key, state.head)
+        verdict.faults += log.find_faults(connection, key, state.head)
         _replay(connection, state, live, verdict)
     if live_model is not None and live is None:
         verdict.live = "absent"

@@ -1,4 +1,9 @@
-"""Statements about campaigns, their heads and their arms."""
+"""Statements about campaigns: their rows, heads and arms, from staging and creation to removal.
+
+A campaign that is being imported is staged: it has a key and rows but, until the last step, no public id. Without an
+id nobody sees it, and its rows get in nobody's way, like those of a deleted campaign. Its ``created_at`` is the time
+of the import's last step, which tells an abandoned import from one that goes on.
+"""
 
 from collections.abc import Collection, Iterable
 from typing import Any, NamedTuple
@@ -8,6 +13,8 @@ from sqlalchemy import (
     Connection,
     bindparam,
     cast,
+    delete,
+    exists,
     extract,
     func,
     insert,
@@ -16,9 +23,8 @@ from sqlalchemy import (
     update,
 )
 
-from prudent.store.lookup import Lookup
-from prudent.store.prepared import Prepared
-from prudent.store.tables import arms, campaigns, heads
+from prudent.store.statements import Lookup, Prepared
+from prudent.store.tables import arms, campaigns, decisions, heads, observations, snapshots
 
 
 class CampaignRow(NamedTuple):
@@ -78,6 +84,7 @@ _ADD_PLAYS = Prepared(
     .where(arms.c.key == bindparam("key_"), arms.c.position == bindparam("position_"))
     .values(plays=arms.c.plays + bindparam("added"))
 )
+_IS_STAGED = campaigns.c.campaign_id.is_(None) & (campaigns.c.status != "deleted")
 
 
 def find_keys(connection: Connection, campaign_ids: Collection[str]) -> dict[str, int]:
@@ -178,3 +185,63 @@ def read_clock(connection: Connection) -> int | None:
     if connection.dialect.name != "postgresql":
         return None
     return int(connection.execute(select(_CLOCK_US)).scalar_one())
+
+
+def stage(connection: Connection, values: dict[str, Any], now: int) -> int:
+    """Insert a campaign that nobody sees yet; its new internal key."""
+    return insert_campaign(connection, {**values, "campaign_id": None, "created_at": now})
+
+
+def keep_staged(connection: Connection, key: int, now: int) -> bool:
+    """Note that the import goes on, and lock it against being abandoned; False if that has happened."""
+    statement = update(campaigns).where(campaigns.c.key == key, _IS_STAGED).values(created_at=now)
+    return connection.execute(statement).rowcount > 0
+
+
+def publish_staged(connection: Connection, key: int, campaign_id: str, created_at: int) -> bool:
+    """Let everybody see it; False if it was abandoned. Raises IntegrityError if the id is taken."""
+    statement = update(campaigns).where(campaigns.c.key == key, _IS_STAGED)
+    return connection.execute(statement.values(campaign_id=campaign_id, created_at=created_at)).rowcount > 0
+
+
+def abandon_staged(connection: Connection, key: int) -> None:
+    """Leave an unfinished import to be purged like a deleted campaign. A complete one is not touched."""
+    connection.execute(update(campaigns).where(campaigns.c.key == key, _IS_STAGED).values(status="deleted"))
+
+
+def has_idle_staged(connection: Connection, since: int) -> bool:
+    """Whether an unfinished import has made no step since then."""
+    statement = select(exists().where(_IS_STAGED, campaigns.c.created_at < since))
+    return bool(connection.execute(statement).scalar_one())
+
+
+def abandon_idle_staged(connection: Connection, since: int) -> None:
+    """Leave imports that have made no step since then to be purged."""
+    statement = update(campaigns).where(_IS_STAGED, campaigns.c.created_at < since)
+    connection.execute(statement.values(status="deleted"))
+
+
+def find_deleted(connection: Connection) -> int | None:
+    """The key of a campaign that is deleted but not yet purged."""
+    statement = select(campaigns.c.key).where(campaigns.c.status == "deleted").limit(1)
+    return connection.execute(statement).scalar()
+
+
+def purge_slice(connection: Connection, key: int, rows: int) -> bool:
+    """Delete at most so many rows of a deleted campaign; True when nothing of it is left.
+
+    The log goes first: as long as a decision is there, its log row may be, too.
+    """
+    sequences = (
+        select(observations.c.sequence).where(observations.c.key == key).order_by(observations.c.sequence).limit(rows)
+    )
+    statement = delete(observations).where(observations.c.key == key, observations.c.sequence.in_(sequences))
+    if connection.execute(statement).rowcount:
+        return False
+    ids = select(decisions.c.decision_id).where(decisions.c.key == key).limit(rows)
+    if connection.execute(delete(decisions).where(decisions.c.decision_id.in_(ids))).rowcount:
+        return False
+    for table in (snapshots, arms, heads):
+        connection.execute(delete(table).where(table.c.key == key))
+    connection.execute(delete(campaigns).where(campaigns.c.key == key))
+    return True

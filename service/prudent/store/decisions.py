@@ -5,9 +5,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, bindparam, delete, func, literal, null, select, tuple_, update
 
-from prudent.store.insertion import Insertion
-from prudent.store.lookup import Lookup
-from prudent.store.prepared import Prepared
+from prudent.store.statements import Insertion, Lookup, Prepared
 from prudent.store.tables import INSTANT, NAME, campaigns, decisions
 
 Place = tuple[int, str]

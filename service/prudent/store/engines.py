@@ -1,13 +1,15 @@
 """Engines: one that writes, for the ledger's thread and migrations; one that only reads, for everything else."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import Engine, create_engine, event
+from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.pool import QueuePool
 
-from prudent.store import driver
+from prudent.store import statements
 
 BUSY_TIMEOUT_MS = 5_000
 LOCK_TIMEOUT_MS = 500
@@ -45,7 +47,7 @@ def create_write_engine(url: URL) -> Engine:
     """Writes. SQLite: BEGIN IMMEDIATE, so the write lock is taken before anything is read."""
     if url.get_backend_name() == "sqlite":
         engine = _create_sqlite(url, pool_size=WRITERS_MAX)
-        event.listen(engine, "begin", lambda connection: driver.execute(connection, "BEGIN IMMEDIATE"))
+        event.listen(engine, "begin", lambda connection: statements.execute(connection, "BEGIN IMMEDIATE"))
         return engine
     return _create_postgres(url, pool_size=WRITERS_MAX, lock_timeout_ms=LOCK_TIMEOUT_MS)
 
@@ -55,7 +57,7 @@ def create_read_engine(url: URL) -> Engine:
     if url.get_backend_name() == "sqlite":
         engine = _create_sqlite(url, pool_size=READERS_MAX)
         event.listen(engine, "connect", lambda dbapi, _: dbapi.execute("PRAGMA query_only = ON").close())
-        event.listen(engine, "begin", lambda connection: driver.execute(connection, "BEGIN"))
+        event.listen(engine, "begin", lambda connection: statements.execute(connection, "BEGIN"))
         return engine
     return _create_postgres(url, pool_size=READERS_MAX, default_transaction_read_only="on")
 
@@ -110,8 +112,33 @@ def _create_postgres(url: URL, *, pool_size: int, **options: object) -> Engine:
 
     @event.listens_for(engine, "do_connect")
     def connect(_dialect: object, _record: object, arguments: tuple[str, ...], options: dict[str, Any]) -> Any:
-        from prudent.store.patience import PatientConnection  # it loads psycopg, which SQLite does without
+        from prudent.store.postgres import TimeLimitedConnection  # it loads psycopg, which SQLite does without
 
-        return PatientConnection.connect(*arguments, **options)
+        return TimeLimitedConnection.connect(*arguments, **options)
 
     return engine
+
+
+class HeldConnection:
+    """For one thread. To take one from the pool and give it back costs more than what a small transaction does."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._connection: Connection | None = None
+
+    @contextmanager
+    def use(self) -> Iterator[Connection]:
+        """The connection, outside of any transaction. After an error another one is taken the next time."""
+        if self._connection is None:
+            self._connection = self._engine.connect()
+        try:
+            yield self._connection
+        except BaseException:
+            self.release()
+            raise
+
+    def release(self) -> None:
+        """Give it back to the pool, which rolls back what is not committed."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()

@@ -5,8 +5,7 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, and_, bindparam, delete, func, insert, literal_column, select, update
 
-from prudent.store.insertion import Insertion
-from prudent.store.lookup import Lookup
+from prudent.store.statements import Insertion, Lookup
 from prudent.store.tables import OBSERVATION, decisions, observations, snapshots
 
 PAGE_ROWS = 5_000
@@ -161,3 +160,25 @@ def write_snapshot(connection: Connection, snapshot: SnapshotRow) -> None:
         connection.execute(insert(snapshots).values(snapshot._asdict()))
     elif stored <= snapshot.sequence:
         connection.execute(update(snapshots).where(is_key).values(snapshot._asdict()))
+
+
+def find_faults(connection: Connection, key: int, head: int) -> list[str]:
+    """What contradicts the promises in one campaign's log: gaps, and rewards that do not match their decision."""
+    faults = []
+    is_key = observations.c.key == key
+    count, first, last = connection.execute(
+        select(func.count(), func.min(observations.c.sequence), func.max(observations.c.sequence)).where(
+            is_key, observations.c.sequence <= head
+        )
+    ).one()
+    if head and (count, first, last) != (head, 1, head):
+        faults.append(f"the log should be 1 to {head}, but has {count} rows from {first} to {last}")
+    joined = observations.join(decisions, decisions.c.decision_id == observations.c.decision_id)
+    strangers = connection.execute(
+        select(func.count())
+        .select_from(joined)
+        .where(is_key, (decisions.c.key != key) | (decisions.c.features != observations.c.features))
+    ).scalar_one()
+    if strangers:
+        faults.append(f"{strangers} rewards do not fit the decision that they name")
+    return faults

@@ -4,6 +4,8 @@ Everything refers to a campaign by its internal key, which is never reused, so t
 the same public id cannot meet the old one's state. The log (``observations``) is the truth: a fold reads it alone.
 """
 
+import numpy as np
+from numpy.typing import NDArray
 from sqlalchemy import (
     BigInteger,
     CheckConstraint,
@@ -40,6 +42,18 @@ NAME = Text().with_variant(Text(collation="C"), "postgresql")
 
 OBSERVATION = "observation"
 """The kind of a log row that is learned; the others are reserved."""
+
+_FLOAT64 = np.dtype("<f8")
+
+
+def features_to_bytes(features: NDArray[np.float64]) -> bytes:
+    """(d,) features as the tables hold them: little-endian float64."""
+    return features.astype(_FLOAT64, copy=False).tobytes()
+
+
+def features_from_bytes(data: bytes) -> NDArray[np.float64]:
+    """(d,) what ``features_to_bytes`` was given, read-only."""
+    return np.frombuffer(data, _FLOAT64)
 
 
 def _campaign_key() -> Column[int]:

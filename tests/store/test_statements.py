@@ -7,10 +7,9 @@ import pytest
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
-from prudent.store import driver
-from prudent.store.engines import create_write_engine, parse_database_url
+from prudent.store import statements
+from prudent.store.engines import HeldConnection, create_write_engine, parse_database_url
 from prudent.store.failures import Failure, classify
-from prudent.store.held import HeldConnection
 
 SENT = "a reward that nobody may read"
 WRONG = {
@@ -30,14 +29,14 @@ def engine(database_url: str) -> Iterator[Engine]:
 
 
 def names(connection: Connection) -> list[str]:
-    return [row[0] for row in driver.fetch(connection, "SELECT name FROM things ORDER BY name", ())]
+    return [row[0] for row in statements.fetch(connection, "SELECT name FROM things ORDER BY name", ())]
 
 
 def fail_in_a_transaction(connection: Connection, expected: Any) -> None:
     assert connection.connection.driver_connection is expected
     connection.begin()
-    driver.execute(connection, "INSERT INTO things VALUES ('lost', 'small')")
-    driver.execute(connection, "INSERT INTO things VALUES ('lost', 'twice')")
+    statements.execute(connection, "INSERT INTO things VALUES ('lost', 'small')")
+    statements.execute(connection, "INSERT INTO things VALUES ('lost', 'twice')")
 
 
 def place(engine: Engine) -> str:
@@ -50,9 +49,9 @@ def test_errors_are_those_that_sqlalchemy_raises(engine: Engine, kind: str) -> N
     text = WRONG[kind].format(place(engine))
     ways = [
         Connection.exec_driver_sql,
-        driver.fetch,
-        driver.execute,
-        lambda connection, text, row: driver.execute_many(connection, text, [row, row]),
+        statements.fetch,
+        statements.execute,
+        lambda connection, text, row: statements.execute_many(connection, text, [row, row]),
     ]
     raised = []
     for way in ways:
@@ -71,7 +70,7 @@ def test_errors_are_those_that_sqlalchemy_raises(engine: Engine, kind: str) -> N
 def test_what_is_no_error_of_the_driver_stays_what_it_is(engine: Engine) -> None:
     """A defect of ours would pass for a database that is away."""
     with engine.begin() as connection, pytest.raises(TypeError):
-        driver.execute(connection, 5)  # type: ignore[arg-type]
+        statements.execute(connection, 5)  # type: ignore[arg-type]
 
 
 def test_a_lost_connection_is_replaced(engine: Engine) -> None:
@@ -93,7 +92,7 @@ def test_a_held_connection_stays_and_is_given_back_after_an_error(engine: Engine
     held = HeldConnection(engine)
     with held.use() as connection, connection.begin():
         first = connection.connection.driver_connection
-        driver.execute(connection, "INSERT INTO things VALUES ('kept', 'small')")
+        statements.execute(connection, "INSERT INTO things VALUES ('kept', 'small')")
     with pytest.raises(DBAPIError), held.use() as connection:
         fail_in_a_transaction(connection, first)
     assert engine.pool.checkedout() == 0  # type: ignore[attr-defined]  # a pool that counts

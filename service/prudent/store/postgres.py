@@ -1,7 +1,7 @@
-"""A connection to Postgres that does not wait for ever.
+"""A connection to Postgres whose round trips have a time limit.
 
-The server's own time limits need a server that runs, and TCP's need a peer that is silent. A backend that is stopped,
-or a proxy that keeps the connection and forwards nothing, escapes both: only the client can tell that time is up.
+The server's own limits need a server that runs, and TCP's need a peer that is silent. A backend that is stopped, or a
+proxy that keeps the connection and forwards nothing, escapes both: only the client can notice that time is up.
 """
 
 import time
@@ -11,11 +11,11 @@ from typing import Any
 import psycopg
 
 ANSWER_SECONDS_MAX = 12.0
-"""For one round trip: a little more than the server's statement_timeout, which ends what merely is slow."""
+"""Per round trip: a little more than the server's statement_timeout, which ends statements that are only slow."""
 
 
-class PatientConnection(psycopg.Connection[Any]):
-    """Closes itself, and raises OperationalError, where one round trip takes longer than the limit."""
+class TimeLimitedConnection(psycopg.Connection[Any]):
+    """Closes itself, and raises OperationalError, if a round trip takes longer than ``seconds_max``."""
 
     seconds_max = ANSWER_SECONDS_MAX
 

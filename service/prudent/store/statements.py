@@ -1,0 +1,173 @@
+"""Statements compiled once and handed to the driver itself, past SQLAlchemy's execution.
+
+SQLAlchemy's own way from a statement to the driver costs several times what a small statement does, and so does its
+look-up of what it has compiled. Connections, transactions and errors stay SQLAlchemy's: what the driver raises comes
+out as SQLAlchemy's exceptions, and a lost connection is invalidated. Values pass unconverted in both directions, so
+only columns whose Python values the drivers take and return as they are belong here.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from itertools import chain
+from typing import Any, NoReturn
+
+import orjson
+from sqlalchemy import (
+    ARRAY,
+    ColumnElement,
+    Connection,
+    Executable,
+    Select,
+    Table,
+    Text,
+    any_,
+    bindparam,
+    column,
+    func,
+    insert,
+    select,
+)
+from sqlalchemy import cast as sql_cast
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.sql.compiler import SQLCompiler
+
+Parameters = Sequence[Any] | Mapping[str, Any]
+
+PARAMETERS_MAX = 999
+"""Of one SQLite statement, in every version; there is a prepared statement for each number of rows up to there."""
+
+
+def fetch(connection: Connection, text: str, parameters: Parameters) -> list[Any]:
+    """The rows that a query returns. Raises DBAPIError."""
+    try:
+        cursor = connection.connection.cursor()
+        cursor.execute(text, parameters)
+        return cursor.fetchall()  # type: ignore[return-value]  # both drivers make lists
+    except Exception as error:  # noqa: BLE001  # raised again
+        _raise(connection, text, error)
+
+
+def execute(connection: Connection, text: str, parameters: Parameters = ()) -> None:
+    """Execute a statement that returns no rows. Raises DBAPIError."""
+    try:
+        connection.connection.cursor().execute(text, parameters)
+    except Exception as error:  # noqa: BLE001  # raised again
+        _raise(connection, text, error)
+
+
+def execute_many(connection: Connection, text: str, rows: Sequence[Any]) -> None:
+    """Execute a statement that returns no rows once per row of parameters. Raises DBAPIError."""
+    if len(rows) == 1:  # psycopg sends many rows as a pipeline, which costs more than one statement for one row
+        execute(connection, text, rows[0])
+        return
+    try:
+        connection.connection.cursor().executemany(text, rows)
+    except Exception as error:  # noqa: BLE001  # raised again
+        _raise(connection, text, error)
+
+
+def _raise(connection: Connection, text: str, error: Exception) -> NoReturn:
+    """As SQLAlchemy does for the statements that it executes. Parameters are clients' data and never shown."""
+    dialect = connection.dialect
+    drivers = dialect.loaded_dbapi.Error
+    if not isinstance(error, drivers):
+        raise error
+    lost = dialect.is_disconnect(error, connection.connection, None)
+    if lost:
+        connection.invalidate(error)
+    raise DBAPIError.instance(
+        text, None, error, drivers, hide_parameters=True, connection_invalidated=lost, dialect=dialect
+    ) from error
+
+
+class Prepared:
+    """A statement compiled once per dialect."""
+
+    def __init__(self, statement: Executable) -> None:
+        self._statement = statement
+        self._compiled: dict[str, tuple[str, list[str] | None, dict[str, Any]]] = {}
+
+    def rows(self, connection: Connection, values: Mapping[str, Any]) -> list[Any]:
+        """Execute it once; the rows it returns."""
+        text, (parameters,) = self._bind(connection, [values])
+        return fetch(connection, text, parameters)
+
+    def execute_many(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Execute it once per row. No rows, no round trip."""
+        if not rows:
+            return
+        text, parameters = self._bind(connection, rows)
+        execute_many(connection, text, parameters)
+
+    def _bind(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> tuple[str, Sequence[Parameters]]:
+        """The SQL, and each row's parameters as the driver takes them."""
+        text, order, constants = self._text(connection)
+        if constants:
+            rows = [{**constants, **row} for row in rows]
+        return text, rows if order is None else [tuple([row[name] for name in order]) for row in rows]
+
+    def _text(self, connection: Connection) -> tuple[str, list[str] | None, dict[str, Any]]:
+        """The SQL, the order of its parameters where they have no names, and the statement's own constants."""
+        dialect = connection.dialect
+        known = self._compiled.get(dialect.name)
+        if known is None:
+            compiled = self._statement.compile(dialect=dialect)  # type: ignore[attr-defined]  # all of ours can
+            assert isinstance(compiled, SQLCompiler)  # noqa: S101  # the only kind that there is for statements
+            order = list(compiled.positiontup or ()) if dialect.positional else None
+            constants = {name: value for name, value in compiled.params.items() if value is not None}
+            known = self._compiled[dialect.name] = str(compiled), order, constants
+        return known
+
+
+class Lookup:
+    """``statement`` restricted to the rows whose column ``among`` is one of the ids given at each call.
+
+    All ids are one parameter (a JSON array on SQLite, an array on Postgres): one text and one plan for any number.
+    """
+
+    def __init__(self, statement: Select[Any], among: ColumnElement[Any]) -> None:
+        members: Select[Any] = select(column("value")).select_from(func.json_each(bindparam("ids", type_=Text)))
+        array = bindparam("ids", type_=ARRAY(among.type))
+        self._sqlite = Prepared(statement.where(among.in_(members)))
+        self._postgres = Prepared(statement.where(among == any_(sql_cast(array, ARRAY(among.type)))))
+
+    def rows(self, connection: Connection, ids: Collection[str] | Collection[int], **parameters: Any) -> Sequence[Any]:
+        """The rows found, in the statement's own order. No ids, no round trip."""
+        if not ids:
+            return []
+        if connection.dialect.name == "postgresql":
+            return self._postgres.rows(connection, {"ids": list(ids), **parameters})
+        encoded = orjson.dumps(list(ids)).decode()
+        return self._sqlite.rows(connection, {"ids": encoded, **parameters})
+
+
+class Insertion:
+    """INSERT of named tuples whose fields are columns of the table, in the table's order.
+
+    Compiled once: SQLAlchemy's compiler would do work for each row that costs more than the row itself.
+    """
+
+    def __init__(self, table: Table, fields: Sequence[str]) -> None:
+        self._fields = list(fields)
+        if [column.name for column in table.columns if column.name in self._fields] != self._fields:
+            raise ValueError(f"the fields must be columns of {table.name}, in the table's order")
+        self._statement = insert(table)
+        self._rows_max = PARAMETERS_MAX // len(self._fields)
+        self._texts: dict[str, str] = {}
+
+    def execute(self, connection: Connection, rows: Sequence[Any]) -> None:
+        """Insert the rows in their order. No rows, no round trip."""
+        dialect = connection.dialect
+        if dialect.name not in self._texts:
+            self._texts[dialect.name] = str(self._statement.compile(dialect=dialect, column_keys=self._fields))
+        text = self._texts[dialect.name]
+        if not dialect.positional:
+            if rows:
+                execute_many(connection, text, [row._asdict() for row in rows])
+            return
+        # sqlite3 releases the interpreter's lock for every statement, and waits for it while requests are parsed:
+        # many rows in one statement, instead of one statement many times
+        head, _, places = text.rpartition("VALUES ")
+        for first in range(0, len(rows), self._rows_max):
+            part = rows[first : first + self._rows_max]
+            values = ", ".join([places] * len(part))
+            execute(connection, f"{head}VALUES {values}", tuple(chain.from_iterable(part)))
