@@ -255,7 +255,7 @@ class Postgres:
 
 
 class Server:
-    """The service as an operator runs it: `python -m service serve`, with one worker or more.
+    """The service as an operator runs it: `python -m prudent serve`, with one worker or more.
 
     `environment` is added to a clean copy of this process's own, `arguments` to the command line. `command`
     and `directory` serve tests of an installed copy: the program to run instead, and where.

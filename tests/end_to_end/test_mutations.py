@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutations import MUTATIONS, Mutation, apply
+from tests.mutations import MUTATIONS, Mutation, apply, file_of
 from tests.servers import ROOT
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
 def test_every_mutation_still_fits(mutation: Mutation, tmp_path: Path) -> None:
-    """A mutation whose text or test has gone would protect nothing until someone next runs them all."""
-    copy = tmp_path / mutation.file
+    """A mutation whose place or test is gone would protect nothing until someone next runs them all."""
+    copy = tmp_path / file_of(mutation.place)
     copy.parent.mkdir(parents=True)
-    shutil.copy(ROOT / mutation.file, copy)
+    shutil.copy(ROOT / file_of(mutation.place), copy)
     apply(mutation, tmp_path)
     path, _, name = mutation.test.partition("::")
     assert f"def {name.partition('[')[0]}(" in (ROOT / path).read_text(encoding="utf-8")

@@ -95,7 +95,8 @@ def test_the_wheel_names_both_programs(wheel: Path) -> None:
 
 def test_the_installed_packages_are_the_wheels_own(installed: Path, tmp_path: Path) -> None:
     """If the clone were imported instead, the other tests of this file would show nothing."""
-    program = "import prudent, prudent_simulator, prudent_client as c; print(prudent.__file__, prudent_simulator.__file__, c.__file__)"
+    modules = ("prudent", "prudent_simulator", "prudent_client")
+    program = f"import {', '.join(modules)}; print({', '.join(f'{name}.__file__' for name in modules)})"
     places = run(installed / "python", "-c", program, directory=tmp_path).split()
     assert len(places) == 3
     for place in places:
