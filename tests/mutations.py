@@ -217,7 +217,7 @@ MUTATIONS = (
         "a lost connection returned as a good one",
         "prudent.store.statements:_raise",
         skip_branch("lost"),
-        "tests/store/test_driver.py::test_a_lost_connection_is_replaced",
+        "tests/store/test_statements.py::test_a_lost_connection_is_replaced",
     ),
     Mutation(
         "an import published without its rows being counted",
