@@ -17,12 +17,11 @@ from prudent.api.server import authentication
 from prudent.api.server.bodies import Bodies
 from prudent.api.server.fast_path import HotRoutes, hot_routes
 from prudent.clock import steady_clock
-from prudent.dashboard.assets import Assets, asset_routes
 from prudent.dashboard.login import login_routes
 from prudent.dashboard.pages import page_routes
 from prudent.dashboard.queries import Looks
-from prudent.dashboard.rendering import Pages
-from prudent.dashboard.try_select import trying_routes
+from prudent.dashboard.rendering import Assets, Pages, asset_routes
+from prudent.dashboard.try_select import try_routes
 from prudent.demo import create_demo
 from prudent.ledger.ledger import Ledger
 from prudent.observability import logs
@@ -106,7 +105,7 @@ def create_app(settings: Settings, metrics_folder: Path | None = None) -> FastAP
     app.include_router(transfer.transfer_routes(ledger, read, bodies, settings.limits, clock))
     app.include_router(operations.operation_routes(ledger, read, metrics))
     app.include_router(page_routes(ledger, read, looks, pages))
-    app.include_router(trying_routes(ledger, looks, pages))
+    app.include_router(try_routes(ledger, looks, pages))
     app.include_router(login_routes(pages, ring, sessions))
     app.include_router(asset_routes(assets))
     documentation.install(app)

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from sqlalchemy import Engine
 
-from prudent.dashboard import figures, formatting, summary
-from prudent.dashboard.cache import COSTLY, KEPT_MAX, SECONDS_MAX, Remembered
+from prudent.dashboard import campaign_view, figures, formatting
 from prudent.dashboard.overview import Overview, read_overview, trailing_shares
+from prudent.dashboard.queries import COSTLY, KEPT_MAX, SECONDS_MAX, Remembered
 from prudent.store import overview
 from prudent.store.engines import create_read_engine, parse_database_url
 from prudent.store.overview import PlayRow
@@ -62,9 +62,9 @@ def test_all_of_a_short_campaign_is_read(engine: Engine) -> None:
     assert seen.rewards_read == seen.row.head == OBSERVATIONS + DECISIONS // 3
     assert [one.decision_id for one in seen.recent] == [f"d{n:03d}" for n in range(DECISIONS - 1, DECISIONS - 101, -1)]
     assert seen.all_plays_read
-    reports = summary.arm_reports(seen)
+    reports = campaign_view.arm_reports(seen)
     assert sum(one.plays for one in reports) == DECISIONS
-    charts = [figures.shares(seen), figures.rewards(seen, summary.arm_lines(seen, reports, None), "expectile")]
+    charts = [figures.shares(seen), figures.rewards(seen, campaign_view.arm_lines(seen, reports, None), "expectile")]
     for chart in charts:
         assert chart is not None
         check_figure(chart)

@@ -85,14 +85,14 @@ def colour(place: int | None) -> str:
     return _OTHERS if place is None else f"var(--arm-{place})"
 
 
-def shares(seen: Overview) -> Figure | None:
+def shares(campaign: Overview) -> Figure | None:
     """Stacked shares of the newest decisions; None before the first."""
-    if not seen.plays:
+    if not campaign.plays:
         return None
-    coloured = seen.coloured
-    places, values = trailing_shares(seen.plays, list(coloured), SHARE_POINTS)
-    oldest_first = seen.plays[::-1]
-    first = seen.decisions - len(seen.plays) + 1
+    coloured = campaign.coloured
+    places, values = trailing_shares(campaign.plays, list(coloured), SHARE_POINTS)
+    oldest_first = campaign.plays[::-1]
+    first = campaign.decisions - len(campaign.plays) + 1
     x = [first + place for place in places]
     shown = _time_format(oldest_first[0].created_at, oldest_first[-1].created_at)
     columns: list[tuple[str, str, NDArray[np.float64]]] = [
@@ -190,12 +190,12 @@ def _key(*, with_intervals: bool) -> list[Figure]:
     return [trace | {"x": [None], "y": [None], "hoverinfo": "skip"} for trace in key]
 
 
-def rewards(seen: Overview, lines: Sequence[ArmLine], measure: str) -> Figure | None:
+def rewards(campaign: Overview, lines: Sequence[ArmLine], measure: str) -> Figure | None:
     """Histograms of the arms' rewards, one below the other, with mean and measure marked; None without any."""
     known = [line for line in lines if line.rewards and line.colour is not None]
     if not known:
         return None
-    everything = np.concatenate([seen.rewards[line.arm_id] for line in known])
+    everything = np.concatenate([campaign.rewards[line.arm_id] for line in known])
     low, high = float(everything.min()), float(everything.max())
     if low == high:
         low, high = low - 0.5, high + 0.5
@@ -208,7 +208,7 @@ def rewards(seen: Overview, lines: Sequence[ArmLine], measure: str) -> Figure | 
     layout["xaxis"] = _axis("reward", anchor=f"y{last}", range=[low - 0.03 * (high - low), high + 0.03 * (high - low)])
     for row, line in enumerate(known):
         suffix = "" if row == 0 else str(row + 1)
-        counts, _ = np.histogram(seen.rewards[line.arm_id], edges)
+        counts, _ = np.histogram(campaign.rewards[line.arm_id], edges)
         heights = counts / max(1, counts.max())
         top = 1 - row / len(known)
         room = 0.74 / len(known)

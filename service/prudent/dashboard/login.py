@@ -1,13 +1,52 @@
-"""Signing in with an API key, for browsers: they keep a session, never the key."""
+"""Signing in with an API key, for browsers: they keep a session, never the key. And the forms that browsers send."""
+
+import asyncio
+from urllib.parse import parse_qsl, urlsplit
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import RedirectResponse
 
 from prudent.api.problems import BadBodyError
-from prudent.dashboard.forms import is_https, read_form
-from prudent.dashboard.rendering import HEADERS, Pages
+from prudent.dashboard.rendering import HEADERS, Pages, is_https
 from prudent.security.keys import KeyRing
 from prudent.security.sessions import COOKIE, SECONDS, Sessions, is_page
+
+FORM_BYTES_MAX = 2**18
+FORM_SECONDS_MAX = 30
+FIELDS_MAX = 2_000
+
+
+def check_origin(request: Request) -> None:
+    """Raise BadBodyError unless the form was sent by a page of this address.
+
+    A browser says where a form comes from: a page of another site must not use the reader's session, nor an open
+    service of the reader's machine. What says nothing is no browser, and has the API.
+    """
+    origin = request.headers.get("origin", "")
+    site = request.headers.get("sec-fetch-site", "same-origin")
+    if not origin or urlsplit(origin).netloc != request.headers.get("host") or site != "same-origin":
+        raise BadBodyError(403, "this form was not sent by a page of this service")
+
+
+async def read_form(request: Request) -> dict[str, str]:
+    """The fields of a form; the last one of a name counts. Raises BadBodyError."""
+    check_origin(request)
+    kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
+    if kind != "application/x-www-form-urlencoded":
+        raise BadBodyError(415, "a form is application/x-www-form-urlencoded")
+    body = bytearray()
+    try:
+        async with asyncio.timeout(FORM_SECONDS_MAX):
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > FORM_BYTES_MAX:
+                    raise BadBodyError(413, f"the form is larger than {FORM_BYTES_MAX} bytes")
+    except TimeoutError:
+        raise BadBodyError(408, f"the form did not arrive in {FORM_SECONDS_MAX} seconds") from None
+    try:
+        return dict(parse_qsl(body.decode("ascii"), keep_blank_values=True, max_num_fields=FIELDS_MAX))
+    except ValueError:
+        raise BadBodyError(422, "the form cannot be read") from None
 
 
 def login_routes(pages: Pages, ring: KeyRing, sessions: Sessions) -> APIRouter:

@@ -3,13 +3,14 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
 from prudent.campaigns import CampaignConfiguration
-from prudent.dashboard.formatting import decimals_for
+from prudent.dashboard import formatting
 from prudent.ledger.commands import Select
 from prudent.store import campaigns, decisions, overview
 from prudent.store.campaigns import ArmRow, CampaignRow
@@ -20,6 +21,8 @@ RECENT = 100
 """Newest decisions of which all is read: for the list, the share that explores, and the usual features."""
 COLOURS = 8
 """Arms that have a colour of their own, and so a place in the charts."""
+LISTED_MAX = 60
+"""Campaigns on a page of the list."""
 PREVIEWED_MAX = 200
 """Arms whose estimate is asked for."""
 
@@ -59,14 +62,16 @@ class Overview:
     @property
     def decimals(self) -> int:
         """Of rewards, in tables."""
-        return decimals_for(max((float(np.abs(values).max()) for values in self.rewards.values()), default=0.0))
+        return formatting.decimals_for(
+            max((float(np.abs(values).max()) for values in self.rewards.values()), default=0.0)
+        )
 
     @property
     def arm_ids(self) -> list[str]:
         """Registered arms in their order, then those that only requests or the log know."""
         registered = [arm.arm_id for arm in self.arms]
-        seen = dict.fromkeys([*registered, *sorted({play.arm_id for play in self.plays} | self.rewards.keys())])
-        return list(seen)
+        known = dict.fromkeys([*registered, *sorted({play.arm_id for play in self.plays} | self.rewards.keys())])
+        return list(known)
 
     @property
     def coloured(self) -> dict[str, int]:
@@ -99,37 +104,37 @@ def read_overview(connection: Connection, campaign_id: str) -> Overview | None:
     )
 
 
-def usual_features(seen: Overview) -> NDArray[np.float64] | None:
+def usual_features(campaign: Overview) -> NDArray[np.float64] | None:
     """(d,) the mean of the newest decisions' features, as sent; None where there are none."""
-    if seen.configuration.model.type == "multi-armed":
+    if campaign.configuration.model.type == "multi-armed":
         return None
-    rows = [features_from_bytes(one.features) for one in seen.recent]
+    rows = [features_from_bytes(one.features) for one in campaign.recent]
     return np.mean(rows, axis=0) if rows else None
 
 
-def usual_request(seen: Overview) -> Select | None:
+def usual_request(campaign: Overview) -> Select | None:
     """A request like the newest ones, to preview; None where nothing is known that could be asked.
 
     disjoint: with the mean context of the newest decisions; shared: the registered arms' features, and for others the
     newest ones that were chosen.
     """
-    campaign_id = seen.configuration.campaign_id
-    active = [arm for arm in seen.arms if arm.status == "active"]
-    if seen.configuration.model.type == "shared":
+    campaign_id = campaign.configuration.campaign_id
+    active = [arm for arm in campaign.arms if arm.status == "active"]
+    if campaign.configuration.model.type == "shared":
         listed = {arm.arm_id: features_from_bytes(arm.features) for arm in active if arm.features is not None}
-        inactive = {arm.arm_id for arm in seen.arms if arm.status != "active"}
-        for one in seen.recent:
+        inactive = {arm.arm_id for arm in campaign.arms if arm.status != "active"}
+        for one in campaign.recent:
             if one.arm_id not in inactive:
                 listed.setdefault(one.arm_id, features_from_bytes(one.features))
         arms = list(listed.items())[:PREVIEWED_MAX]
         return Select(campaign_id, arms=arms) if arms else None
     if not active:
         return None
-    if seen.configuration.model.type == "multi-armed":
+    if campaign.configuration.model.type == "multi-armed":
         return Select(campaign_id)
-    context = usual_features(seen)
+    context = usual_features(campaign)
     if context is None:
-        context = default_features(seen.configuration)
+        context = default_features(campaign.configuration)
     return Select(campaign_id, context=context)
 
 
@@ -162,3 +167,53 @@ def trailing_shares(
     ends = np.unique(np.linspace(1, total, min(points, total)).round().astype(int))
     starts = np.maximum(ends - window, 0)
     return [int(end) - 1 for end in ends], (counted[ends] - counted[starts]) / (ends - starts)[:, None]
+
+
+class Part(NamedTuple):
+    """An arm's part of the newest decisions: where it begins and how long it is, of 1."""
+
+    arm_id: str
+    colour: int | None
+    start: float
+    share: float
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A campaign in the list. last_at: its newest decision, in microseconds; bar: the largest part first."""
+
+    campaign_id: str
+    about: str
+    status: str
+    measure: str
+    arms: int
+    observations: int
+    last_at: int | None
+    bar: list[Part]
+
+
+def read_list(connection: Connection, after: str) -> list[Listed]:
+    """Campaigns after an id: one more than a page has, so that one sees whether there is another."""
+    rows = campaigns.list_campaigns(connection, after=after, limit=LISTED_MAX + 1)
+    arms = campaigns.read_arms(connection, [row.key for row in rows])
+    return [_listed(row, arms[row.key], overview.newest_plays(connection, row.key, RECENT)) for row in rows]
+
+
+def _listed(row: CampaignRow, arms: list[ArmRow], plays: list[PlayRow]) -> Listed:
+    configuration = CampaignConfiguration.model_validate_json(row.configuration)
+    colours = {arm.arm_id: place for place, arm in enumerate(arms[:COLOURS], 1)}
+    bar: list[Part] = []
+    start = 0.0
+    for arm_id, count in Counter(play.arm_id for play in plays).most_common():
+        bar.append(Part(arm_id, colours.get(arm_id), start, count / len(plays)))
+        start += count / len(plays)
+    return Listed(
+        campaign_id=configuration.campaign_id,
+        about=configuration.description or formatting.aim(configuration),
+        status=row.status,
+        measure=formatting.measure_in_full(configuration),
+        arms=len(arms),
+        observations=row.head,
+        last_at=plays[0].created_at if plays else None,
+        bar=bar,
+    )

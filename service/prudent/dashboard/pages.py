@@ -4,15 +4,11 @@ import orjson
 from fastapi import APIRouter, Request, Response
 
 from prudent.dashboard import formatting
-from prudent.dashboard.decision_view import decision_view
-from prudent.dashboard.error_pages import page
-from prudent.dashboard.forms import base_address
-from prudent.dashboard.listing import LISTED_MAX, read_list
-from prudent.dashboard.overview import Overview
+from prudent.dashboard.campaign_view import decision_view, health
+from prudent.dashboard.overview import LISTED_MAX, Overview, read_list
 from prudent.dashboard.queries import Looks, is_id
-from prudent.dashboard.rendering import Pages, asks_for_keys
-from prudent.dashboard.requests import curl, make_form, read_request
-from prudent.dashboard.summary import health
+from prudent.dashboard.rendering import Pages, asks_for_keys, base_address, curl, page
+from prudent.dashboard.try_select import make_form, read_request
 from prudent.errors import NotFoundError
 from prudent.ledger.ledger import Ledger
 from prudent.store.overview import PLAYS_MAX
@@ -52,44 +48,44 @@ def page_routes(ledger: Ledger, read: Reader, looks: Looks, pages: Pages) -> API
     @page(router, pages, "/dashboard/campaigns/{campaign_id}")
     async def show_campaign(request: Request, campaign_id: str) -> Response:
         view = await looks.campaign(campaign_id)
-        seen = view.seen
+        campaign = view.campaign
         return pages.render(
             request,
             "campaign.html",
-            seen=seen,
+            campaign=campaign,
             view=view,
             formatting=formatting,
             lines=view.lines[:ARMS_MAX],
             more_arms=max(0, len(view.lines) - ARMS_MAX),
-            findings=health(seen, view.report, ledger.fault),
-            recent=seen.recent[:SHOWN],
+            findings=health(campaign, view.report, ledger.fault),
+            recent=campaign.recent[:SHOWN],
             plays_max=PLAYS_MAX,
-            curls=_curls(request, seen),
+            curls=_curls(request, campaign),
         )
 
     @page(router, pages, "/dashboard/campaigns/{campaign_id}/decisions/{decision_id}")
     async def show_decision(request: Request, campaign_id: str, decision_id: str) -> Response:
-        seen = await looks.overview(campaign_id)
-        made = await looks.decision(seen, decision_id)
+        campaign = await looks.overview(campaign_id)
+        made = await looks.decision(campaign, decision_id)
         if made is None:
             raise NotFoundError("this campaign has no such decision")
         return pages.render(
             request,
             "decision.html",
-            seen=seen,
+            campaign=campaign,
             made=made,
-            decision=decision_view(request, seen, made),
+            decision=decision_view(request, campaign, made),
             arms=[] if made.explanation is None else orjson.loads(made.explanation)[:ARMS_MAX],
         )
 
     return router
 
 
-def _curls(request: Request, seen: Overview) -> dict[str, str]:
+def _curls(request: Request, campaign: Overview) -> dict[str, str]:
     """Commands to copy: how a program asks, how it reports, and how learning goes on after a pause."""
     base, with_key = base_address(request), asks_for_keys(request)
-    campaign_id = seen.configuration.campaign_id
-    body, _ = read_request(campaign_id, make_form(seen, {}))
+    campaign_id = campaign.configuration.campaign_id
+    body, _ = read_request(campaign_id, make_form(campaign, {}))
     reward = {"decision_id": "THE-DECISION-ID", "reward": 1.0}
     resume = curl(base, f"/campaigns/{campaign_id}", {"status": "active"}, with_key=with_key)
     return {

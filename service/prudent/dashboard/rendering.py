@@ -1,20 +1,39 @@
-"""From templates to responses: everything is escaped, and the policy lets a page run our own files alone."""
+"""From templates to responses: pages, error pages and static files, with the headers that protect them."""
 
+import asyncio
+import gzip
+import hashlib
+import mimetypes
+import re
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property, wraps
 from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from fastapi import Request
+import orjson
+from fastapi import APIRouter, Request, Response
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from prudent.api.problems import BadBodyError
 from prudent.api.server.authentication import ROLE
 from prudent.dashboard import formatting
-from prudent.dashboard.assets import Assets
+from prudent.errors import CommandError, NotFoundError, UnavailableError
 from prudent.security.keys import Role, is_allowed
 from prudent.security.sessions import COOKIE
+
+STATIC = Path(__file__).parent / "static"
+PLOTLY = "plotly.js"
+YEAR = 365 * 86_400
+_GUARD = re.compile(rb'getElementById\("([0-9a-f]{64})"\)')
+_HOST = re.compile(r"[A-Za-z0-9.-]{1,253}(:[0-9]{1,5})?|\[[0-9a-fA-F:.]{2,45}\](:[0-9]{1,5})?")
+Endpoint = Callable[..., Coroutine[Any, Any, Response]]
 
 EMPTY_STYLE = "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='"
 """Of no content at all: plotly adds an empty style element, and then its rules by script."""
@@ -38,6 +57,83 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Vary": "Cookie",
 }
+
+
+@dataclass(frozen=True)
+class Asset:
+    """A file in memory. version: of its content, part of its address, so that the address may be kept for a year."""
+
+    content: bytes
+    media_type: str
+
+    @cached_property
+    def version(self) -> str:
+        """Sixteen hex digits of the content's digest."""
+        return hashlib.sha256(self.content).hexdigest()[:16]
+
+    @cached_property
+    def compressed(self) -> bytes:
+        """By gzip: plotly's 5 MB are 1.5 MB on the wire."""
+        return gzip.compress(self.content, 6, mtime=0)
+
+
+class Assets:
+    """The files by name. Read once, at the start; compressed when first asked for, off the event loop."""
+
+    def __init__(self) -> None:
+        paths = {path.name: path for path in sorted(STATIC.iterdir()) if path.is_file()}
+        paths[PLOTLY] = plotly_path()
+        self._assets = {
+            name: Asset(path.read_bytes(), mimetypes.guess_type(path.name)[0] or "application/octet-stream")
+            for name, path in paths.items()
+        }
+        found = _GUARD.search(self._assets[PLOTLY].content)
+        self.plotly_guard = None if found is None else found[1].decode()
+        """An id: where an element has it, plotly adds no style sheet for its maps, which our policy would refuse."""
+
+    def address(self, name: str) -> str:
+        """Path of a file, with its version."""
+        return f"/dashboard/static/{name}?v={self._assets[name].version}"
+
+    async def respond(self, name: str, request: Request) -> Response:
+        """The file, or 304 where the browser has it; 404 for a name that is none."""
+        asset = self._assets.get(name)
+        if asset is None:
+            return Response("there is no such file", 404, media_type="text/plain")
+        is_current = request.query_params.get("v") == asset.version
+        zipped = "gzip" in request.headers.get("accept-encoding", "")
+        headers = {
+            "Cache-Control": f"public, max-age={YEAR}, immutable" if is_current else "no-cache",
+            "ETag": f'"{asset.version}{"-gzip" if zipped else ""}"',
+            "Vary": "Accept-Encoding",
+            "X-Content-Type-Options": "nosniff",
+        }
+        if headers["ETag"] in request.headers.get("if-none-match", ""):
+            return Response(status_code=304, headers=headers)
+        content = asset.content
+        if zipped:
+            headers["Content-Encoding"] = "gzip"
+            content = await asyncio.to_thread(lambda: asset.compressed)
+        return Response(content, headers=headers, media_type=asset.media_type)
+
+
+def plotly_path() -> Path:
+    """Where the installed package has its JavaScript. It is not imported: that would take a second."""
+    found = find_spec("plotly")
+    if found is None or found.origin is None:
+        raise RuntimeError("the package plotly is not installed")
+    return Path(found.origin).parent / "package_data" / "plotly.min.js"
+
+
+def asset_routes(assets: Assets) -> APIRouter:
+    """The files, open to everybody: they are the same for all."""
+    router = APIRouter(include_in_schema=False)
+
+    @router.get("/dashboard/static/{name}")
+    async def static(name: str, request: Request) -> Response:
+        return await assets.respond(name, request)
+
+    return router
 
 
 class Pages:
@@ -76,9 +172,65 @@ class Pages:
         return HTMLResponse(text, status, HEADERS)
 
 
+def page(router: APIRouter, pages: Pages, path: str, method: str = "GET") -> Callable[[Endpoint], Endpoint]:
+    """Add a route for browsers: what goes wrong is said on a page."""
+
+    def register(endpoint: Endpoint) -> Endpoint:
+        @wraps(endpoint)
+        async def answer(request: Request, *args: Any, **kwargs: Any) -> Response:
+            try:
+                return await endpoint(request, *args, **kwargs)
+            except (CommandError, UnavailableError, BadBodyError) as error:
+                status, title, text = _told(error)
+                return pages.render(request, "problem.html", status, title=title, text=text)
+
+        router.add_api_route(path, answer, methods=[method])
+        return answer
+
+    return register
+
+
+def sentence(error: CommandError) -> str:
+    """What is wrong with a request, with the field's name where there is one."""
+    field = getattr(error, "field", None)
+    return error.message if field is None else f"{field}: {error.message}"
+
+
+def _told(error: CommandError | UnavailableError | BadBodyError) -> tuple[int, str, str]:
+    if isinstance(error, BadBodyError):
+        return error.status, "Not accepted", error.detail
+    if isinstance(error, UnavailableError):
+        return 503, "Not available at the moment", error.message
+    if isinstance(error, NotFoundError):
+        return 404, "Not found", sentence(error)
+    return 422, "Not possible", sentence(error)
+
+
+def is_https(request: Request) -> bool:
+    """Whether the reader's browser speaks TLS, to us or to the proxy in front."""
+    return "https" in (request.url.scheme, request.headers.get("x-forwarded-proto", ""))
+
+
+def base_address(request: Request) -> str:
+    """Where the reader reaches this service, for commands to copy."""
+    host = request.headers.get("host", "")
+    if not _HOST.fullmatch(host):
+        host = "127.0.0.1:8000"
+    return f"{'https' if is_https(request) else 'http'}://{host}{request.scope.get('root_path', '')}"
+
+
 def asks_for_keys(request: Request) -> bool:
     """Whether a command that a reader copies needs a key."""
     return ROLE in request.scope
+
+
+def curl(base: str, path: str, body: Mapping[str, Any], *, with_key: bool) -> str:
+    """A command for a shell. The body has ids and numbers alone, so nothing in it ends the quotes."""
+    lines = [f"curl -s {base}{path}", "-H 'Content-Type: application/json'"]
+    if with_key:
+        lines.append('-H "X-API-Key: $PRUDENT_API_KEY"')
+    lines.append(f"-d '{orjson.dumps(body).decode()}'")
+    return " \\\n  ".join(lines)
 
 
 def step(value: str) -> str:

@@ -1,0 +1,261 @@
+"""What the pages of a campaign and of a decision show: rows, sentences and charts, made of what was read.
+
+numpy and loops over thousands, so that `make_view` runs off the event loop.
+"""
+
+from array import array
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from fastapi import Request
+
+from prudent.campaigns import configuration_warnings, loss_of
+from prudent.dashboard import figures, formatting
+from prudent.dashboard.figures import ArmLine, Figure, Theta
+from prudent.dashboard.formatting import measure, measure_in_full, number
+from prudent.dashboard.overview import Overview, usual_features
+from prudent.dashboard.rendering import asks_for_keys, base_address, curl
+from prudent.ledger.commands import ModelReport, Prospect, ScoredArm
+from prudent.reporting.arms import ArmReport, describe_arm
+from prudent.reporting.collection import ArmTally
+from prudent.reporting.comparison import Learning, describe_learning, price_of_caution
+from prudent.store.overview import RecentRow
+from prudent.store.reports import ChoiceRow
+from prudent.store.tables import features_from_bytes
+
+PARAMETERS_MAX = 24
+"""Features in the chart of the parameters."""
+NAMED_MAX = 6
+"""Features that a sentence lists."""
+FEATURES_MAX = 60
+"""Features of a decision that are listed."""
+REWARDS_MIN = 20
+"""Of an arm, before its average is compared in words."""
+
+
+@dataclass(frozen=True)
+class CampaignView:
+    """All of a page but the health of the service. usual: for which features the model was asked."""
+
+    campaign: Overview
+    report: ModelReport | None
+    lines: list[ArmLine]
+    charts: dict[str, Figure | None]
+    usual: str
+    most_chosen: tuple[str, float] | None
+    learning: Learning
+    caution: str | None
+
+
+def make_view(campaign: Overview, report: ModelReport | None, prospect: Prospect | None) -> CampaignView:
+    """Put it together; the model's part is missing where it did not answer."""
+    reports = arm_reports(campaign)
+    lines = arm_lines(campaign, reports, prospect)
+    return CampaignView(
+        campaign=campaign,
+        report=report,
+        lines=lines,
+        charts=_charts(campaign, lines, report),
+        usual=_usual(campaign),
+        most_chosen=most_chosen(campaign),
+        learning=learning(campaign, reports),
+        caution=caution(campaign, reports),
+    )
+
+
+def _charts(campaign: Overview, lines: Sequence[ArmLine], report: ModelReport | None) -> dict[str, Figure | None]:
+    coloured = [line for line in lines if line.colour is not None]
+    in_order = sorted(coloured, key=lambda line: line.colour or 0)
+    return {
+        "shares": figures.shares(campaign),
+        "worth": figures.worth(coloured, formatting.unit(campaign.configuration)),
+        "rewards": figures.rewards(campaign, in_order, formatting.measure(campaign.configuration)),
+        "parameters": _parameters(campaign, in_order, report),
+    }
+
+
+def _parameters(campaign: Overview, lines: Sequence[ArmLine], report: ModelReport | None) -> Figure | None:
+    if report is None or campaign.configuration.model.type == "multi-armed" or not report.observations:
+        return None
+    thetas: list[Theta] = []
+    if report.theta is not None:
+        thetas.append(Theta("", None, report.theta, report.theta_intervals or []))
+    else:
+        by_id = {arm.arm_id: arm for arm in report.arms}
+        for line in lines:
+            arm = by_id.get(line.arm_id)
+            if arm is not None and arm.theta is not None:
+                thetas.append(Theta(line.arm_id, line.colour, arm.theta, arm.theta_intervals or []))
+    return figures.parameters(report.feature_names[:PARAMETERS_MAX], thetas) if thetas else None
+
+
+def _usual(campaign: Overview) -> str:
+    """For which features the estimates on the page are."""
+    kind = campaign.configuration.model.type
+    if kind == "multi-armed":
+        return "for the next decision"
+    if kind == "shared":
+        return "for the arms' registered features, or those they came with last"
+    names = formatting.feature_names(campaign.configuration)
+    values = usual_features(campaign)
+    if values is None:
+        return "for a context at the features' centers"
+    listed = ", ".join(
+        f"{name} {formatting.number(value)}" for name, value in zip(names[:NAMED_MAX], values, strict=False)
+    )
+    more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
+    return f"for the average context of the newest {len(campaign.recent)} decisions ({listed}{more})"
+
+
+def arm_reports(campaign: Overview) -> list[ArmReport]:
+    """What the newest decisions and the rewards that were read say of each arm."""
+    loss = loss_of(campaign.configuration)
+    statuses = {arm.arm_id: arm.status for arm in campaign.arms}
+    plays = Counter(play.arm_id for play in campaign.plays)
+    reports = []
+    for arm_id in campaign.arm_ids:
+        tally = ArmTally(rewards=array("d", campaign.rewards.get(arm_id, ())), plays=plays[arm_id])
+        reports.append(describe_arm(arm_id, statuses.get(arm_id), tally, len(campaign.plays), loss))
+    return reports
+
+
+def arm_lines(campaign: Overview, reports: Sequence[ArmReport], prospect: Prospect | None) -> list[ArmLine]:
+    """A line an arm, the best index first, then those without one in the order of their registration."""
+    coloured = campaign.coloured
+    scored = {} if prospect is None else {arm.arm_id: arm for arm in prospect.arms}
+    lines = []
+    for one in reports:
+        line = ArmLine(
+            arm_id=one.arm_id,
+            status=one.status or "unregistered",
+            colour=coloured.get(one.arm_id),
+            share=one.share,
+            rewards=one.rewards.n,
+            mean=one.rewards.mean,
+            deviation=one.rewards.standard_deviation,
+            risk=one.rewards.risk,
+            interval=one.rewards.interval,
+        )
+        score = scored.get(one.arm_id)
+        lines.append(line if score is None else with_score(line, score))
+    return sorted(lines, key=lambda line: float("-inf") if line.index is None else line.index, reverse=True)
+
+
+def with_score(line: ArmLine, score: ScoredArm) -> ArmLine:
+    """The line with what the model says of its arm."""
+    return replace(
+        line,
+        estimate=score.estimate,
+        bonus=score.bonus,
+        index=score.index,
+        estimate_interval=None if score.interval is None else (score.interval[0], score.interval[1]),
+    )
+
+
+def learning(campaign: Overview, reports: Sequence[ArmReport]) -> Learning:
+    """Whether the campaign learns, as its report has it, from what was read."""
+    recent = [ChoiceRow(one.arm_id, one.greedy_arm_id, one.recommended_arm_id) for one in campaign.recent]
+    return describe_learning(_in_the_race(reports, 1), recent, campaign.row)
+
+
+def caution(campaign: Overview, reports: Sequence[ArmReport]) -> str | None:
+    """What choosing by the average alone would do instead; None where it says nothing, or not enough is known."""
+    known = _in_the_race(reports, REWARDS_MIN)
+    if campaign.configuration.risk.measure == "mean" or len(known) < 2:
+        return None
+    price = price_of_caution(known, measure_in_full(campaign.configuration))
+    by_id = {one.arm_id: one.rewards for one in known}
+    if price.best_by_mean is None or price.best_by_risk is None or price.best_by_mean == price.best_by_risk:
+        return price.sentence
+    bold, careful = by_id[price.best_by_mean], by_id[price.best_by_risk]
+    return (
+        f"By the average alone, {price.best_by_mean} would lead: {number(bold.mean)} against {number(careful.mean)}. "
+        f"By the {measure(campaign.configuration)} it is {price.best_by_risk}: "
+        f"{number(careful.risk)} against {number(bold.risk)}. That caution costs "
+        f"{number(price.mean_difference)} a decision on average."
+    )
+
+
+def _in_the_race(reports: Sequence[ArmReport], rewards_min: int) -> list[ArmReport]:
+    return [one for one in reports if one.status in {None, "active"} and one.rewards.n >= rewards_min]
+
+
+def most_chosen(campaign: Overview) -> tuple[str, float] | None:
+    """The arm that most of the newest decisions chose, and its share of them; None before the first."""
+    counted = Counter(one.arm_id for one in campaign.recent).most_common(1)
+    return (counted[0][0], counted[0][1] / len(campaign.recent)) if counted else None
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something about a campaign's health. level: ok, note or warning."""
+
+    level: str
+    title: str
+    text: str
+
+
+def health(campaign: Overview, model: ModelReport | None, fault: str | None) -> list[Finding]:
+    """What works and what does not, warnings first."""
+    found = []
+    if fault is not None:
+        found.append(Finding("warning", "Nothing can be recorded", fault))
+    if model is None:
+        found.append(
+            Finding("warning", "The model does not answer", "Its numbers are missing; look again in a moment.")
+        )
+    else:
+        found += [Finding("warning", "The model warns", warning) for warning in model.warnings]
+        found.append(_learning(campaign, model))
+        certified = model.convergence.get("certified")
+        if certified is not None:
+            right = "The last fit is exact: it met its certificate of optimality."
+            wrong = "The last fit did not meet its certificate of optimality; the one before it is in use."
+            found.append(Finding("ok", "Fit", right) if certified else Finding("warning", "Fit", wrong))
+        found.append(Finding("note", "Guaranteed" if model.guaranteed else "No guarantee", model.guarantee_note))
+    found += [Finding("note", "Configuration", one) for one in configuration_warnings(campaign.configuration)]
+    if fault is None:
+        found.append(Finding("ok", "Service", "Decisions and rewards are recorded, and the database answers."))
+    order = ("warning", "ok", "note")
+    return sorted(found, key=lambda one: order.index(one.level))
+
+
+def _learning(campaign: Overview, model: ModelReport) -> Finding:
+    if campaign.row.learn_limit is not None:
+        return Finding("note", "Learning paused", f"{campaign.unlearned:,} rewards are stored and wait to be learned.")
+    behind = max(0, campaign.row.head - model.observations)
+    if behind:
+        return Finding("note", "Learning", f"The model is {behind:,} rewards behind the log, and catches up.")
+    return Finding("ok", "Learning", f"All {model.observations:,} rewards are learned.")
+
+
+@dataclass(frozen=True)
+class DecisionView:
+    """reason and meaning: in a word and in a sentence. features: of the chosen arm, or the context."""
+
+    reason: str
+    meaning: str
+    features: list[tuple[str, float]]
+    reward_curl: str
+    colour: int | None
+
+
+def decision_view(request: Request, campaign: Overview, made: RecentRow) -> DecisionView:
+    """The decision in words, and how to send its reward; the example is the estimate, within the reward's bounds."""
+    rules = campaign.configuration.reward
+    example = made.estimate
+    if rules.minimum is not None:
+        example = max(example, rules.minimum)
+    if rules.maximum is not None:
+        example = min(example, rules.maximum)
+    body = {"decision_id": made.decision_id, "reward": float(f"{example:.2g}")}
+    reason, meaning = formatting.REASONS[made.reason]
+    names = formatting.feature_names(campaign.configuration)
+    return DecisionView(
+        reason=reason,
+        meaning=meaning,
+        features=list(zip(names, features_from_bytes(made.features).tolist(), strict=True))[:FEATURES_MAX],
+        reward_curl=curl(base_address(request), "/reward", body, with_key=asks_for_keys(request)),
+        colour=campaign.coloured.get(made.arm_id),
+    )
