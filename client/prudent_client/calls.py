@@ -166,14 +166,16 @@ class Calls:
 
     def observe(self, campaign_id: str, observations: Sequence[Observation]) -> Call[ObservationsReceipt]:
         """Observations made elsewhere, in parts within the limits."""
-        accepted = duplicates = head = 0
+        accepted = duplicates = observations_learned = head = 0
         for _, content in _parts([one.body() for one in observations]):
             response = yield from self.send("POST", f"{campaign_path(campaign_id)}/observations", content)
             receipt = _parse(ObservationsReceipt, response)
             accepted += receipt.accepted
             duplicates += receipt.duplicates
-            head = receipt.observations
-        return ObservationsReceipt(accepted=accepted, duplicates=duplicates, observations=head)
+            observations_learned, head = receipt.observations, receipt.head
+        return ObservationsReceipt(
+            accepted=accepted, duplicates=duplicates, observations=observations_learned, head=head
+        )
 
     def batch(self, path: str, items: Sequence[JsonObject]) -> Call[list[JsonObject]]:
         """Items in as few requests as the limits allow; answers in their order. Busy items are sent again alone."""

@@ -24,7 +24,10 @@ class ScoredArm(Reply):
 
 
 class Decision(ScoredArm):
-    """A decision, recorded before the reply. observations: sequence of the state used; arms: only if asked for."""
+    """A decision, recorded before the reply.
+
+    seen, observations: how many observations the campaign had learned when it was made; arms: only if asked for.
+    """
 
     decision_id: str
     campaign_id: str
@@ -32,6 +35,7 @@ class Decision(ScoredArm):
     greedy_arm_id: str
     exploring: bool
     propensity: float | None
+    seen: int
     observations: int
     recommended_arm_id: str | None = None
     arms: tuple[ScoredArm, ...] | None = None
@@ -40,25 +44,30 @@ class Decision(ScoredArm):
 class Receipt(Reply):
     """A reward, recorded and learned before the reply.
 
-    observations: this reward's own sequence; duplicate: it was known already, as after a repeated request; learned:
-    false while the campaign is paused.
+    sequence: its place in the campaign's log, the same on a repeat; observations: how many the campaign has learned;
+    duplicate: it was known already, as after a repeated request; learned: false while the campaign is paused.
     """
 
     decision_id: str
     campaign_id: str
     arm_id: str
     reward: float
+    sequence: int
     observations: int
     duplicate: bool
     learned: bool
 
 
 class ObservationsReceipt(Reply):
-    """What became of observations made elsewhere. observations: head of the log afterwards."""
+    """What became of observations made elsewhere.
+
+    observations: how many the campaign has learned afterwards; head: how many its log has.
+    """
 
     accepted: int
     duplicates: int
     observations: int
+    head: int
 
 
 class Arm(Reply):
@@ -70,7 +79,10 @@ class Arm(Reply):
 
 
 class Campaign(Reply):
-    """A campaign as the service resolved it, with defaults filled in; see the API's page for its parts."""
+    """A campaign as the service resolved it, with defaults filled in; see the API's page for its parts.
+
+    observations: how many it has learned; head: how many its log has, more while it is paused.
+    """
 
     campaign_id: str
     description: str = ""
@@ -82,6 +94,7 @@ class Campaign(Reply):
     seed: int
     status: Literal["active", "paused", "archived"]
     observations: int
+    head: int
     created_at: datetime
     warnings: tuple[str, ...] = ()
 
@@ -103,7 +116,7 @@ class ArmModel(Reply):
 
 
 class Model(Reply):
-    """What a campaign has learned, and what may be claimed about it."""
+    """What a campaign has learned, from how many observations, and what may be claimed about it."""
 
     campaign_id: str
     algorithm: str

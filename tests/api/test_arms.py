@@ -48,7 +48,7 @@ def test_added_arm_of_a_disjoint_campaign_has_its_own_parameter(api: httpx.Clien
     assert [arm["theta"] for arm in after["arms"][:3]] == [arm["theta"] for arm in before["arms"]]
     assert after["arms"][3]["theta"] == [0, 0, 0]
     decision = select(api, campaign_id, context=[1, 0], eligible=["d"])
-    assert reward(api, decision["decision_id"], -4)["observations"] == 4
+    assert reward(api, decision["decision_id"], -4)["sequence"] == 4
     assert model(api, campaign_id)["arms"][3]["theta"][0] < 0
 
 
@@ -146,6 +146,6 @@ def test_reward_of_an_arm_retired_meanwhile(api: httpx.Client) -> None:
     before = model(api, campaign_id)["arms"][1]["theta"]
     ok(api.patch(f"/campaigns/{campaign_id}/arms/b", json={"status": "retired"}))
     receipt = reward(api, pending["decision_id"], 3)
-    assert (receipt["arm_id"], receipt["learned"], receipt["observations"]) == ("b", True, 2)
+    assert (receipt["arm_id"], receipt["learned"], receipt["sequence"]) == ("b", True, 2)
     assert model(api, campaign_id)["arms"][1]["theta"] != before
     assert {select(api, campaign_id, context=[1, 0])["arm_id"] for _ in range(5)} == {"a"}

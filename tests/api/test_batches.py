@@ -66,7 +66,7 @@ def test_number_of_one_item_is_none(api: httpx.Client, bad: str) -> None:
     answers = ok(api.post("/select/batch", content=body, headers=HEADERS))["items"]
     assert [answer["status"] for answer in answers] == [422, 200]
     assert answers[0]["errors"][0]["field"] == "arms.0.features.1"
-    assert reward(api, second, 3)["observations"] == 3
+    assert reward(api, second, 3)["sequence"] == 3
 
 
 def test_rewards_of_one_batch(api: httpx.Client) -> None:
@@ -83,7 +83,7 @@ def test_rewards_of_one_batch(api: httpx.Client) -> None:
     ]
     answers = ok(api.post("/reward/batch", json={"items": items}))["items"]
     assert [answer["status"] for answer in answers] == [200, 200, 200, 409, 404, 409]
-    assert [answer["observations"] for answer in answers[:3]] == [1, 2, 2]
+    assert [answer["sequence"] for answer in answers[:3]] == [1, 2, 2]
     assert [answer["duplicate"] for answer in answers[:3]] == [False, False, True]
     assert model(api, campaign_id)["observations"] == 2
 
@@ -97,11 +97,11 @@ def test_batches_follow_each_other(api: httpx.Client) -> None:
     assert [one["decision_id"] for one in chosen] == ids
     rewards = [{"decision_id": decision_id, "reward": number / 7} for number, decision_id in enumerate(ids)]
     answers = ok(api.post("/reward/batch", json={"items": rewards}))["items"]
-    assert [one["observations"] for one in answers] == list(range(1, 201))
+    assert [one["sequence"] for one in answers] == list(range(1, 201))
     assert [one["arm_id"] for one in answers] == [one["arm_id"] for one in chosen]
     assert [one["reward"] for one in answers] == [number / 7 for number in range(200)]
     again = ok(api.post("/reward/batch", json={"items": rewards}))["items"]
-    assert again == [one | {"duplicate": True} for one in answers]
+    assert again == [one | {"duplicate": True, "observations": 200} for one in answers]
 
 
 @pytest.mark.parametrize("path", ["/select/batch", "/reward/batch"])

@@ -377,8 +377,8 @@ def test_recreated_campaign_starts_anew(api: httpx.Client) -> None:
     assert model(api, campaign_id) == fresh | {"campaign_id": campaign_id}
     problem(api.post("/reward", json={"decision_id": f"{campaign_id}-0", "reward": 5}), 404)
     again = select(api, campaign_id, decision_id=f"{campaign_id}-0")
-    assert (again["observations"], again["estimate"]) == (0, 0)
-    assert reward(api, again["decision_id"], -1)["observations"] == 1
+    assert (again["seen"], again["estimate"]) == (0, 0)
+    assert reward(api, again["decision_id"], -1)["sequence"] == 1
 
 
 @pytest.mark.parametrize("campaign_id", ["a", ".a", "...", "~", "-", "_", "A.b_c~d-E", "0", "x" * 128, "a..b"])

@@ -41,7 +41,7 @@ def test_learned_like_rewards(api: httpx.Client, make: Any, fields: Json) -> Non
         request = {"arms": [{"arm_id": arm_id, **fields}]} if make is shared else {"chosen_arm_id": arm_id, **fields}
         reward(api, select(api, lived, **request)["decision_id"], value)
     items = [{"arm_id": arm_id, "reward": value, **fields} for arm_id, value in history]
-    assert ok(observe(api, loaded, *items)) == {"accepted": 4, "duplicates": 0, "observations": 4}
+    assert ok(observe(api, loaded, *items)) == {"accepted": 4, "duplicates": 0, "observations": 4, "head": 4}
     assert_same_model(model(api, loaded), model(api, lived))
 
 
@@ -61,13 +61,23 @@ def test_repeated_observations(api: httpx.Client) -> None:
     items = [{"observation_id": f"row-{number}", "arm_id": "a", "reward": number} for number in range(3)]
     when = "2024-01-01T13:30:45-08:00"
     items[1] |= {"observed_at": when, "propensity": 0.5}
-    assert ok(observe(api, campaign_id, *items[:2], items[0])) == {"accepted": 2, "duplicates": 1, "observations": 2}
+    assert ok(observe(api, campaign_id, *items[:2], items[0])) == {
+        "accepted": 2,
+        "duplicates": 1,
+        "observations": 2,
+        "head": 2,
+    }
     before = model(api, campaign_id)
-    assert ok(observe(api, campaign_id, *items[:2])) == {"accepted": 0, "duplicates": 2, "observations": 2}
+    assert ok(observe(api, campaign_id, *items[:2])) == {"accepted": 0, "duplicates": 2, "observations": 2, "head": 2}
     assert model(api, campaign_id) == before
     # the same instant in another zone is the same content, as W26 asks of times
     utc = items[1] | {"observed_at": "2024-01-01T21:30:45Z"}
-    assert ok(observe(api, campaign_id, utc, items[2])) == {"accepted": 1, "duplicates": 1, "observations": 3}
+    assert ok(observe(api, campaign_id, utc, items[2])) == {
+        "accepted": 1,
+        "duplicates": 1,
+        "observations": 3,
+        "head": 3,
+    }
     assert ok(observe(api, campaign_id, {"arm_id": "a", "reward": 0}))["observations"] == 4
     assert ok(observe(api, campaign_id, {"arm_id": "a", "reward": 0}))["observations"] == 5
     # the ids of one campaign are not those of another
@@ -132,7 +142,7 @@ def test_all_or_none(api: httpx.Client, bad: Any, field: str) -> None:
     good = [{"observation_id": f"row-{n}", "arm_id": "a", "context": [1, n], "reward": n} for n in range(3)]
     problem(observe(api, campaign_id, good[0], good[1], bad, good[2]), 422, field)
     assert stored(api, campaign_id) == before
-    assert ok(observe(api, campaign_id, *good)) == {"accepted": 3, "duplicates": 0, "observations": 3}
+    assert ok(observe(api, campaign_id, *good)) == {"accepted": 3, "duplicates": 0, "observations": 3, "head": 3}
 
 
 def test_count_towards_warmup(api: httpx.Client) -> None:

@@ -23,7 +23,7 @@ def test_same_request_same_reply(api: httpx.Client) -> None:
     ok(api.patch(f"/campaigns/{campaign_id}", json={"status": "archived"}))
     assert api.post("/select", json=request).content == first.content
     problem(api.post("/select", json=request | {"decision_id": new_id("visit")}), 409)
-    assert reward(api, first.json()["decision_id"], 1)["observations"] == 6
+    assert reward(api, first.json()["decision_id"], 1)["sequence"] == 6
     assert api.post("/select", json=request).content == first.content
 
 

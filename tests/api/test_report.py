@@ -63,7 +63,7 @@ def test_by_hand(api: httpx.Client) -> None:
     teach(api, campaign_id, [(name, value) for name, values in given.items() for value in values])
     select(api, campaign_id, chosen_arm_id="b")
     body = report(api, campaign_id)
-    assert (body["plays"], body["pending"], body["observations"]) == (6, 1, 5)
+    assert (body["plays"], body["pending"], body["observations"], body["head"]) == (6, 1, 5, 5)
     for name, arm in arms_of(body).items():
         plays = len(given[name]) + (name == "b")
         assert (arm["plays"], arm["share"], arm["pending"]) == (plays, plays / 6, int(name == "b"))
@@ -95,7 +95,8 @@ def test_paused(api: httpx.Client) -> None:
     ok(api.patch(f"/campaigns/{campaign_id}", json={"status": "paused"}))
     teach(api, campaign_id, [("a", 9)])
     body = report(api, campaign_id)
-    assert (body["status"], body["observations"], arms_of(body)["a"]["rewards"]["mean"]) == ("paused", 3, 4)
+    assert (body["status"], body["observations"], body["head"]) == ("paused", 2, 3)
+    assert arms_of(body)["a"]["rewards"]["mean"] == 4
     assert (body["learning"]["paused"], body["learning"]["observations"]) == (True, 2)
     ok(api.patch(f"/campaigns/{campaign_id}", json={"status": "active"}))
     assert report(api, campaign_id)["learning"]["observations"] == 3

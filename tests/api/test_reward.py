@@ -34,12 +34,15 @@ def test_reply(api: httpx.Client) -> None:
             "campaign_id": campaign_id,
             "arm_id": decision["arm_id"],
             "reward": 1.25,
+            "sequence": sequence,
             "observations": sequence,
             "duplicate": False,
             "learned": True,
         }
-        assert read(api, campaign_id)["observations"] == sequence
-    assert select(api, campaign_id)["observations"] == 3
+        campaign = read(api, campaign_id)
+        assert (campaign["observations"], campaign["head"]) == (sequence, sequence)
+    decision = select(api, campaign_id)
+    assert (decision["seen"], decision["observations"]) == (3, 3)
 
 
 def test_repeated_reward(api: httpx.Client) -> None:
@@ -50,7 +53,8 @@ def test_repeated_reward(api: httpx.Client) -> None:
     reward(api, select(api, campaign_id, context=[1, 2])["decision_id"], 0.3)
     before = stored(api, campaign_id)
     again = reward(api, decision_id, 0.8)
-    assert again == first | {"duplicate": True}
+    assert (first["sequence"], first["observations"]) == (1, 1)
+    assert again == first | {"observations": 2, "duplicate": True}
     assert stored(api, campaign_id) == before
     problem(api.post("/reward", json={"decision_id": decision_id, "reward": 0.2}), 409, "reward")
     problem(api.post("/reward", json={"decision_id": decision_id, "reward": 0.8000000000000002}), 409, "reward")
@@ -73,7 +77,7 @@ def test_concurrent_rewards(api: httpx.Client) -> None:
     assert statuses.count(200) == 8  # whichever value came first, all that say the same agree
     accepted = [reply.json() for reply in replies if reply.status_code == 200]
     assert [one["duplicate"] for one in accepted].count(False) == 1
-    assert len({(one["reward"], one["observations"]) for one in accepted}) == 1
+    assert len({(one["reward"], one["sequence"]) for one in accepted}) == 1
     assert model(api, campaign_id)["head"] == 1
 
 
@@ -85,7 +89,7 @@ def test_zero_is_a_reward(api: httpx.Client, zero: str) -> None:
     body = f'{{"decision_id": "{decision_id}", "reward": {zero}}}'
     headers = {"Content-Type": "application/json"}
     first = ok(api.post("/reward", content=body, headers=headers))
-    assert (first["reward"], first["observations"], first["learned"], first["duplicate"]) == (0, 1, True, False)
+    assert (first["reward"], first["sequence"], first["learned"], first["duplicate"]) == (0, 1, True, False)
     assert reward(api, decision_id, 0)["duplicate"]
     assert reward(api, decision_id, -0.0)["duplicate"]
     assert model(api, campaign_id)["observations"] == 1

@@ -32,6 +32,7 @@ FIELDS = {
     "greedy_arm_id",
     "exploring",
     "propensity",
+    "seen",
     "observations",
 }
 SCORES = ("estimate", "bonus", "index")
@@ -59,7 +60,7 @@ def test_reply(api: httpx.Client, make: Callable[[], Json], fields: Json) -> Non
     assert set(body) == FIELDS
     assert body["campaign_id"] == campaign_id
     assert body["index"] == pytest.approx(body["estimate"] + body["bonus"])
-    assert (body["observations"], body["reason"]) == (0, "index")
+    assert (body["seen"], body["observations"], body["reason"]) == (0, 0, "index")
     assert body["exploring"] is (body["arm_id"] != body["greedy_arm_id"])
     others = [select(api, campaign_id, **fields)["decision_id"] for _ in range(3)]
     assert len({body["decision_id"], *others}) == 4
@@ -82,7 +83,7 @@ def test_best_arm_is_learned(api: httpx.Client, make: Callable[[], Json], fields
     indexes = [one["index"] for one in body["arms"]]
     assert indexes == sorted(indexes, reverse=True)
     assert (body["arms"][0]["arm_id"], body["arms"][0]["index"]) == (body["arm_id"], body["index"])
-    assert body["observations"] == 10 * len(body["arms"])
+    assert body["seen"] == body["observations"] == 10 * len(body["arms"])
 
 
 @MODELS
@@ -195,7 +196,7 @@ def test_warmup_order(api: httpx.Client) -> None:
     assert sorted(one["arm_id"] for one in chosen[:3]) == ["a", "b", "c"]
     assert sorted(one["arm_id"] for one in chosen[3:6]) == ["a", "b", "c"]
     assert [one["propensity"] for one in chosen[:6]] == pytest.approx([1 / 3, 1 / 2, 1] * 2)
-    assert {one["observations"] for one in chosen} == {0}
+    assert {one["seen"] for one in chosen} == {0}
 
 
 def test_warmup_of_the_eligible_arms(api: httpx.Client) -> None:

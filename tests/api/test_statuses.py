@@ -51,14 +51,17 @@ def test_paused_campaign_catches_up(api: httpx.Client, make: Callable[..., Json]
     for number, (value, arm_id) in enumerate(((3, "b"), (7, "a"), (-1, "b"), (2, "b")), start=4):
         receipt, other = play(value, arm_id)
         assert (receipt["learned"], other["learned"]) == (False, True)
-        assert receipt["observations"] == other["observations"] == number
+        assert receipt["sequence"] == other["sequence"] == number
+        assert (receipt["observations"], other["observations"]) == (3, number)
         assert reward(api, receipt["decision_id"], value) == receipt | {"duplicate": True}
     paused = model(api, pausing)
     assert paused == learned | {"head": 7}
-    assert select(api, pausing, **fields)["observations"] == 3
+    assert select(api, pausing, **fields)["seen"] == 3
+    assert (read(api, pausing)["observations"], read(api, pausing)["head"]) == (3, 7)
     item = {"arm_id": "a", "reward": 1, **({"context": [0, 1]} if fields else {})}
-    for campaign_id in (pausing, never):
-        assert ok(api.post(f"/campaigns/{campaign_id}/observations", json={"items": [item]}))["observations"] == 8
+    for campaign_id, learned_by_now in ((pausing, 3), (never, 8)):
+        receipt = ok(api.post(f"/campaigns/{campaign_id}/observations", json={"items": [item]}))
+        assert receipt == {"accepted": 1, "duplicates": 0, "observations": learned_by_now, "head": 8}
     assert model(api, pausing) == learned | {"head": 8}
     change(api, pausing, "paused")  # again: the head at the pause is still the first one
     assert model(api, pausing) == learned | {"head": 8}
@@ -75,10 +78,10 @@ def test_archived_campaign(api: httpx.Client) -> None:
     change(api, campaign_id, "archived")
     problem(api.post("/select", json={"campaign_id": campaign_id}), 409)
     receipt = reward(api, pending["decision_id"], 1)
-    assert (receipt["learned"], receipt["observations"]) == (True, 1)
+    assert (receipt["learned"], receipt["sequence"], receipt["observations"]) == (True, 1, 1)
     assert model(api, campaign_id)["observations"] == 1
     change(api, campaign_id, "active")
-    assert select(api, campaign_id)["observations"] == 1
+    assert select(api, campaign_id)["seen"] == 1
 
 
 def test_archived_after_a_pause(api: httpx.Client) -> None:

@@ -35,7 +35,7 @@ def test_entries(api: httpx.Client) -> None:
     for entry, decision in zip(reversed(items), made, strict=True):
         same = decision.keys() & entry.keys() - {"arms"}
         assert {name: entry[name] for name in same} == {name: decision[name] for name in same}
-        assert same > {"arm_id", "estimate", "bonus", "index", "reason", "propensity", "observations", "exploring"}
+        assert same > {"arm_id", "estimate", "bonus", "index", "reason", "propensity", "seen", "exploring"}
         assert entry["features"] == ([1, 0] if decision["arm_id"] == "a" else [0, 1])
         assert (entry["context"], entry["due_at"]) == (None, None)
     assert [one["state"] for one in items] == ["pending", "pending", "rewarded"]
@@ -47,7 +47,7 @@ def test_entries(api: httpx.Client) -> None:
         "arm_id": receipt["arm_id"],
         "reward": 0,
         "source": "reward",
-        "observations": receipt["observations"],
+        "sequence": receipt["sequence"],
         "learned": True,
     }
 

@@ -50,9 +50,9 @@ def test_an_export_is_a_file_that_says_what_it_is(api: httpx.Client) -> None:
     assert reply.headers["content-type"] == "application/x-ndjson"
     assert f'filename="{campaign_id}.ndjson"' in reply.headers["content-disposition"]
     header, *arms, trailer = [orjson.loads(line) for line in reply.content.splitlines()]
-    assert (header["kind"], header["version"], header["campaign_id"]) == ("header", 1, campaign_id)
+    assert (header["kind"], header["version"], header["campaign_id"]) == ("header", 2, campaign_id)
     assert [arm["arm_id"] for arm in arms] == ["a", "b", "c"]
-    assert (trailer["kind"], trailer["observations"]) == ("trailer", 0)
+    assert (trailer["kind"], trailer["head"]) == ("trailer", 0)
     problem(api.get(f"/campaigns/{new_id('none')}/export"), 404)
 
 
@@ -90,7 +90,9 @@ def within(place: int, name: str, **fields: Any) -> Callable[[list[Json]], None]
 
 DAMAGES: dict[str, tuple[int, Callable[[list[Json]], None]]] = {
     "other-format": (1, changed(HEADER, format="something")),
-    "other-version": (1, changed(HEADER, version=2)),
+    "other-version": (1, changed(HEADER, version=3)),
+    "version-of-nothing": (1, changed(HEADER, version=0)),
+    "first-version-with-the-second's-trailer": (15, changed(HEADER, version=1)),
     "no-header": (1, removed(HEADER)),
     "unknown-status": (1, changed(HEADER, status="deleted")),
     "learn-limit-of-nothing": (1, changed(HEADER, learn_limit=3)),
@@ -128,7 +130,7 @@ DAMAGES: dict[str, tuple[int, Callable[[list[Json]], None]]] = {
     "bad-explanation": (11, changed(DECISION + 2, explanation=[{"arm_id": "a"}])),
     "due-without-timeout": (9, changed(DECISION, due_at="2026-01-01T00:00:00.000000Z")),
     "decision-missing": (14, removed(DECISION)),
-    "miscounted": (15, changed(-1, observations=4)),
+    "miscounted": (15, changed(-1, head=4)),
     "no-trailer": (15, removed(-1)),
     "after-the-trailer": (16, lambda lines: lines.append(lines[-1])),
 }
@@ -147,7 +149,7 @@ def test_a_file_that_does_not_hold_together(api: httpx.Client, exported: list[Js
         content = file_of(copy).replace(b'"reward":null', b'"reward":1e400')
     body = assert_refused(api, content, 422, f"line {line}")
     if damage == "other-version":
-        assert "version 2" in body["detail"]
+        assert "received 3" in body["detail"]
     bring(api, original)
 
 

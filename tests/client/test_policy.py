@@ -25,6 +25,7 @@ DECISION = {
     "greedy_arm_id": "a",
     "exploring": False,
     "propensity": 1.0,
+    "seen": 3,
     "observations": 3,
     "added later": 1,
 }
@@ -39,7 +40,8 @@ def decision(name: str = "d", **more: Any) -> dict[str, Any]:
 
 
 def receipt(name: str, status: int = 200) -> dict[str, Any]:
-    fields = {"campaign_id": "c", "arm_id": "a", "reward": 1.0, "observations": 1, "duplicate": False, "learned": True}
+    fields = {"campaign_id": "c", "arm_id": "a", "reward": 1.0, "sequence": 1, "observations": 1}
+    fields |= {"duplicate": False, "learned": True}
     return {"status": status, "decision_id": name, **fields}
 
 
@@ -80,7 +82,7 @@ def test_a_lost_connection_is_tried_again_with_the_same_ids(scripted: Script, pl
 
 def test_observations_get_ids_too(scripted: Script, play: Player) -> None:
     """Without one a repeated warm start would be learned twice."""
-    scripted.answers = [None, answer({"accepted": 2, "duplicates": 0, "observations": 2})]
+    scripted.answers = [None, answer({"accepted": 2, "duplicates": 0, "observations": 2, "head": 2})]
     items = [Observation(arm_id="a", reward=1), Observation(arm_id="a", reward=1)]
     assert play(scripted.url, lambda client: client.observe("c", items)).accepted == 2
     first, second = (orjson.loads(asked.body)["items"] for asked in scripted.requests)

@@ -59,7 +59,7 @@ def test_the_whole_story(server_url: str) -> None:
         assert client.add_arm(name, "c", np.array([0.5, 0.5])).features == (0.5, 0.5)
         assert client.change_arm(name, "c", "retired").status == "retired"
         receipt = client.observe(name, [Observation(arm_id="a", reward=0.5, features=[1, 0])])
-        assert (receipt.accepted, receipt.observations) == (1, 1)
+        assert (receipt.accepted, receipt.observations, receipt.head) == (1, 1, 1)
         decision = client.select(name, arms={"a": np.array([0.9, 0.1]), "new": [0.1, 0.9]}, explain=True)
         assert decision.arms is not None
         assert {one.arm_id for one in decision.arms} == {"a", "new"}

@@ -79,7 +79,7 @@ def test_a_campaign_shows_its_numbers_and_charts(site: Server, open_page: OpenPa
     assert wait_for_charts(page) == 3
     report = httpx.get(f"{site.url}/campaigns/demo/report", trust_env=False).json()
     assert tile(page, "Decisions").inner_text() == f"{report['plays']:,}"
-    assert tile(page, "Rewards").inner_text() == f"{report['observations']:,}"
+    assert tile(page, "Rewards").inner_text() == f"{report['head']:,}"
     assert tile(page, "Waiting for a reward").inner_text() == f"{report['pending']:,}"
     for arm in report["arms"]:
         cells = page.locator("#arms tbody tr").filter(has_text=arm["arm_id"]).locator("td").all_inner_texts()

@@ -74,7 +74,7 @@ def test_the_story(demo: Server, open_page: OpenPage, picture: Callable[[Page, s
         timeout=60,
         check=True,
     )
-    assert f'"observations":{rewards + 1}' in done.stdout
+    assert f'"sequence":{rewards + 1}' in done.stdout
     expect(page.locator("#reward")).to_contain_text(f"number {rewards + 1:,} of this campaign's log")
 
     page.get_by_role("navigation", name="Path").get_by_role("link", name="demo").click()

@@ -37,7 +37,7 @@ async def one_client(http: httpx.AsyncClient, campaign_id: str, until: float, ta
         reward = (reward + 0.37) % 1
         reply = await http.post("/reward", json={"decision_id": decision_id, "reward": reward})
         tally.statuses[reply.status_code] += 1
-        tally.sequences[campaign_id].append(reply.json()["observations"])
+        tally.sequences[campaign_id].append(reply.json()["sequence"])
 
 
 async def load(url: str, campaign_ids: list[str]) -> Tally:
@@ -111,7 +111,7 @@ async def recreate(url: str, body: dict[str, object]) -> None:
             rewards = await asyncio.gather(
                 *(http.post("/reward", json={"decision_id": f"d{n}", "reward": generation}) for n in range(20))
             )
-            assert sorted(json.loads(reply.content)["observations"] for reply in rewards) == list(range(1, 21))
+            assert sorted(json.loads(reply.content)["sequence"] for reply in rewards) == list(range(1, 21))
             if generation < 2:
                 assert (await http.delete("/campaigns/c?confirm=c")).status_code == 204
                 assert (await http.post("/select", json={"campaign_id": "c"})).status_code == 404

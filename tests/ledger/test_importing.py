@@ -74,7 +74,7 @@ def test_nobody_sees_an_import_before_its_last_step(worker: Worker) -> None:
     record = worker.administer(finish(key, 3))
     assert (record.row.head, record.row.created_at, record.arms[0].plays) == (3, 5_000_000, 1)
     assert worker.one(Reward("d1", 1 / 3)).duplicate
-    assert worker.one(Select("moved")).observations == 3
+    assert worker.one(Select("moved")).seen == 3
     assert [(one.campaign_id, one.faults) for one in verify(worker.read)] == [("moved", [])]
 
 
@@ -151,7 +151,7 @@ def test_an_import_in_steps_is_not_given_up(make_worker: Callable[..., Worker]) 
     worker.administer(decisions(key, range(1, 4)))
     assert worker.administer(finish(key, 3)).row.head == 3
     worker.administer(GiveUpImport(key))  # who lost the answer gives up what is complete
-    assert worker.one(Select("moved")).observations == 3
+    assert worker.one(Select("moved")).seen == 3
 
 
 def test_an_id_whose_campaign_is_locked_elsewhere_is_not_taken(

@@ -52,7 +52,7 @@ def test_a_reward_may_name_a_decision_of_the_same_batch(worker: Worker) -> None:
     worker.create("c")
     decision, receipt = worker.run(Select("c", "d1"), Reward("d1", 0.5))
     assert isinstance(decision, Decision)
-    assert (receipt.observations, receipt.duplicate, receipt.arm_id) == (1, False, decision.arm_id)
+    assert (receipt.sequence, receipt.duplicate, receipt.arm_id) == (1, False, decision.arm_id)
     assert not faults(worker)
 
 
@@ -111,7 +111,7 @@ def test_a_failed_batch_is_undone_and_run_again(worker: Worker, algorithm: str) 
     decision, receipt = worker.run(Select("c", "last"), Reward("last", 3.0))
     assert len(raised) == 2
     assert isinstance(decision, Decision)
-    assert receipt.observations == 13
+    assert receipt.sequence == 13
     after = worker.one(Describe("c"))
     assert (before.observations, after.observations) == (12, 13)
     assert not faults(worker)
@@ -143,7 +143,7 @@ def test_a_failed_commit_is_reported_as_unknown_and_leaves_no_trace(worker: Work
     assert [type(one) for one in outcomes] == [UnknownOutcomeError] * 2
     decision, receipt = worker.run(Select("c", "e"), Reward("e", 2.0))
     assert isinstance(decision, Decision)
-    assert receipt.observations == 2
+    assert receipt.sequence == 2
     assert_live_equals_replay(worker)
 
 
@@ -175,7 +175,7 @@ def test_a_state_far_behind_is_loaded_while_others_go_on(make_worker: Callable[.
         first.one(Observe("long", [WarmStart("a", float(i % 7)) for i in range(start, start + 1_000)]))
     second = make_worker()
     decision, other = second.run(Select("long", "d"), Select("short"))
-    assert decision.observations == 3_000
+    assert decision.seen == 3_000
     assert isinstance(other, Decision)
     assert second.one(Describe("long")).state_digest == first.one(Describe("long")).state_digest
 
@@ -254,7 +254,7 @@ def test_a_recreated_campaign_starts_anew_on_every_worker(make_worker: Callable[
         decision, receipt = worker.run(Select("c", f"d{id(worker)}"), Reward(f"d{id(worker)}", 1.0))
         assert isinstance(decision, Decision), decision
         assert isinstance(receipt, RewardReceipt), receipt
-    assert receipt.observations == 2
+    assert receipt.sequence == 2
     assert not faults(first)
 
 

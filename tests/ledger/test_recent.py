@@ -69,4 +69,4 @@ def test_a_decision_is_forgotten_with_its_campaign(make_worker: Callable[..., Wo
     other.create("d")
     assert isinstance(other.one(Select("d", "mine")), Decision)
     receipt = worker.one(Reward("mine", 1.0))
-    assert (receipt.campaign_id, receipt.observations) == ("d", 1)
+    assert (receipt.campaign_id, receipt.sequence) == ("d", 1)

@@ -15,7 +15,8 @@ def answer(content: object, status: int = 200) -> Answer:
 
 
 def receipt(decision: str, status: int = 200) -> dict[str, object]:
-    fields = {"campaign_id": "c", "arm_id": "a", "reward": 1.0, "observations": 1, "duplicate": False, "learned": True}
+    fields: dict[str, object] = {"campaign_id": "c", "arm_id": "a", "reward": 1.0, "sequence": 1, "observations": 1}
+    fields |= {"duplicate": False, "learned": True}
     return {"status": status, "decision_id": decision, **fields}
 
 
@@ -80,7 +81,7 @@ def test_items_that_stay_busy_fail(scripted: Script) -> None:
 
 def test_every_observation_is_accounted_for(scripted: Script) -> None:
     """A log that was learned in part would be judged as a whole."""
-    scripted.answers = [answer({"accepted": 1, "duplicates": 0, "observations": 1})]
+    scripted.answers = [answer({"accepted": 1, "duplicates": 0, "observations": 1, "head": 1})]
     items = [Observation(arm_id="a", reward=1.0)] * 2
     with Client(scripted.url) as client, pytest.raises(UnexpectedReplyError, match="account"):
         client.observe("c", items)

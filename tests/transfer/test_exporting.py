@@ -50,7 +50,7 @@ def test_what_comes_after_the_start_is_left_out(worker: Worker) -> None:  # noqa
     made_at = datetime.fromisoformat(found[1]["created_at"])
     assert found[0]["due_at"] is None
     assert datetime.fromisoformat(found[1]["due_at"]) - made_at == timedelta(seconds=RULES["timeout_seconds"])
-    assert (trailer["observations"], trailer["decisions"]) == (1, 2)
+    assert (trailer["head"], trailer["decisions"]) == (1, 2)
 
 
 def test_an_export_of_a_campaign_that_is_deleted_does_not_end_well(worker: Worker) -> None:  # noqa: F811

@@ -58,7 +58,7 @@ class Record:
         if request[0] == "/select":
             self.decisions[body["decision_id"]] = (body["campaign_id"], body["arm_id"])
         else:
-            self.rewards[body["decision_id"]] = (request[1]["reward"], body["observations"])
+            self.rewards[body["decision_id"]] = (request[1]["reward"], body["sequence"])
         return True
 
 

@@ -125,7 +125,7 @@ def test_identical_rewards_while_the_commit_is_slow(worker: Worker) -> None:
         thread.join()
     assert {type(one) for one in receipts} == {RewardReceipt}
     assert sorted(one.duplicate for one in receipts) == [False] + [True] * 49
-    assert {one.observations for one in receipts} == {1}
+    assert {one.sequence for one in receipts} == {1}
 
 
 def constraints(engine: Any) -> dict[str, Any]:

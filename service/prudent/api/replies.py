@@ -24,6 +24,12 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 """For the documentation of every route: what an error looks like."""
 
 
+OBSERVATIONS = "How many observations the campaign has learned: rewards, default rewards and warm starts."
+HEAD = (
+    "The last sequence number of the campaign's log: how many observations are stored. Larger than observations while "
+    "the campaign is paused."
+)
+
 Interval = Annotated[list[float], Field(min_length=2, max_length=2, description="Lower end, upper end.")]
 
 
@@ -70,7 +76,11 @@ class SelectReply(ScoredArmReply):
     greedy_arm_id: str = Field(description="The arm with the best estimate.")
     exploring: bool
     propensity: float | None = Field(description="1 by index, 1/n in an n-way tie, null for an external choice.")
-    observations: int = Field(description="Sequence of the state used.")
+    seen: int = Field(description="How many of the campaign's observations the choice is based on.")
+    observations: int = Field(
+        description="How many observations the campaign had learned when the choice was made. Equal to seen, also when "
+        "the decision is returned again later."
+    )
     recommended_arm_id: str | None = Field(default=None, description="Only of an external choice.")
     arms: list[ExplainedArmReply] | None = Field(default=None, description="Only if asked by explain; best first.")
 
@@ -82,7 +92,8 @@ class RewardReply(BaseModel):
     campaign_id: str
     arm_id: str
     reward: float
-    observations: int = Field(description="This reward's own sequence, also on a repeat.")
+    sequence: int = Field(description="This reward's place in the campaign's log, from 1; the same on a repeat.")
+    observations: int = Field(description=OBSERVATIONS)
     duplicate: bool
     learned: bool = Field(description="false while the campaign is paused.")
 
@@ -126,7 +137,8 @@ class ObservationsReply(BaseModel):
 
     accepted: int
     duplicates: int
-    observations: int = Field(description="Head of the log afterwards.")
+    observations: int = Field(description=OBSERVATIONS)
+    head: int = Field(description=HEAD)
 
 
 class ArmReply(BaseModel):
@@ -149,7 +161,8 @@ class CampaignReply(BaseModel):
     reward: RewardRules
     seed: int
     status: Literal["active", "paused", "archived"]
-    observations: int
+    observations: int = Field(description=OBSERVATIONS)
+    head: int = Field(description=HEAD)
     created_at: datetime
     warnings: list[str] = Field(
         description="What is allowed and may still hurt, such as a regularization too small for the features' scale."
@@ -181,8 +194,8 @@ class ModelReply(BaseModel):
 
     campaign_id: str
     algorithm: str
-    observations: int = Field(description="Sequence of the state.")
-    head: int = Field(description="Last sequence number of the log; larger while paused.")
+    observations: int = Field(description=OBSERVATIONS)
+    head: int = Field(description=HEAD)
     feature_names: list[str] = Field(
         description="Of the parameters, in their order: names of features, or their places; empty for multi-armed."
     )
@@ -248,7 +261,8 @@ def render_decision(decision: Decision) -> dict[str, Any]:
         "greedy_arm_id": decision.greedy_arm_id,
         "exploring": decision.exploring,
         "propensity": decision.propensity,
-        "observations": decision.observations,
+        "seen": decision.seen,
+        "observations": decision.seen,
     }
     if decision.recommended_arm_id is not None:
         reply["recommended_arm_id"] = decision.recommended_arm_id
@@ -273,7 +287,8 @@ def render_campaign(record: CampaignRecord) -> dict[str, Any]:
     return configuration.model_dump(mode="json") | {
         "arms": [render_arm(arm) for arm in record.arms],
         "status": record.row.status,
-        "observations": record.row.head,
+        "observations": record.row.observations,
+        "head": record.row.head,
         "created_at": render_instant(record.row.created_at),
         "warnings": configuration_warnings(configuration),
     }

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from prudent.api.cursors import encode_cursor
-from prudent.api.replies import Interval, render_instant
+from prudent.api.replies import HEAD, OBSERVATIONS, Interval, render_instant
 from prudent.campaigns import Risk
 from prudent.core.policy import Reason
 from prudent.core.samples import INTERVAL_COUNT_MIN
@@ -79,7 +79,7 @@ class LearningReply(BaseModel):
     """Whether the campaign learns, and what it has found."""
 
     paused: bool = Field(description="Rewards are stored, and not learned until the campaign is active again.")
-    observations: int = Field(description="Sequence up to which the model has learned.")
+    observations: int = Field(description=OBSERVATIONS)
     recent_decisions: int = Field(description=f"How many exploring_share is of: at most the last {RECENT}.")
     exploring_share: float | None = Field(
         description="Share of them in which the service's own choice was not the arm with the best estimate. Of an "
@@ -110,7 +110,8 @@ class ReportReply(BaseModel):
     campaign_id: str
     status: Literal["active", "paused", "archived"]
     risk: Risk
-    observations: int = Field(description="Head of the log; rewards that wait while the campaign is paused included.")
+    observations: int = Field(description=OBSERVATIONS)
+    head: int = Field(description=f"{HEAD} The report counts the rewards up to it.")
     plays: int
     pending: int
     expired: int
@@ -130,7 +131,7 @@ class TrailRewardReply(BaseModel):
     arm_id: str = Field(description="The arm that it was learned for; another than the decision's if it said so.")
     reward: float
     source: Literal["reward", "default"]
-    observations: int = Field(description="Its sequence in the log.")
+    sequence: int = Field(description="Its place in the campaign's log, from 1.")
     learned: bool = Field(description="false while it waits for the end of a pause.")
     observed_at: datetime
 
@@ -153,7 +154,7 @@ class TrailEntryReply(BaseModel):
     recommended_arm_id: str | None = Field(description="Only of an external choice.")
     exploring: bool
     propensity: float | None
-    observations: int = Field(description="Sequence of the state used.")
+    seen: int = Field(description="How many of the campaign's observations the choice was based on.")
     features: list[float] | None = Field(description="Shared model: of the arm, as sent.")
     context: list[float] | None = Field(description="Disjoint model: of the request, as sent.")
     due_at: datetime | None = Field(description="Until when a reward is waited for; null once there is one.")
@@ -193,7 +194,7 @@ def _render_entry(entry: Entry, features_are: str) -> dict[str, Any]:
         "recommended_arm_id": row.recommended_arm_id,
         "exploring": row.arm_id != row.greedy_arm_id,
         "propensity": row.propensity,
-        "observations": row.seen,
+        "seen": row.seen,
         "features": features if features_are == "features" else None,
         "context": features if features_are == "context" else None,
         "due_at": None if row.due_at is None else render_instant(row.due_at),
@@ -208,7 +209,7 @@ def _render_reward(entry: Entry) -> dict[str, Any]:
         "arm_id": row.rewarded_arm_id,
         "reward": row.reward,
         "source": row.source,
-        "observations": row.sequence,
+        "sequence": row.sequence,
         "learned": entry.is_learned,
         "observed_at": render_instant(row.observed_at or 0),
     }

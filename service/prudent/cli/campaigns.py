@@ -68,7 +68,7 @@ def show(
         _print_json(found)
         return
     facts = Table(show_header=False)
-    for name in ("campaign_id", "description", "status", "observations", "created_at"):
+    for name in ("campaign_id", "description", "status", "observations", "head", "created_at"):
         facts.add_row(name, str(found[name]))
     facts.add_row("risk", _risk(found["risk"]))
     facts.add_row("model", ", ".join(f"{name} {value}" for name, value in found["model"].items() if name != "features"))
@@ -120,7 +120,7 @@ def delete(
     with opened_source(database_url, url, api_key) as source:
         found = source.one(campaign_id)
         if confirm is None:
-            asked = f"{found['observations']} observations of {campaign_id} will be lost. Its id, to delete it"
+            asked = f"{found['head']} observations of {campaign_id} will be lost. Its id, to delete it"
             confirm = typer.prompt(asked, err=True)
         if confirm != campaign_id:
             fail("nothing was deleted: that is not the campaign's id")

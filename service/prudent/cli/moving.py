@@ -66,16 +66,16 @@ def export_from_server(url: str, api_key: str | None, campaign: str, file: IO[by
 
 
 def import_into_server(url: str, api_key: str | None, pieces: Iterator[bytes]) -> tuple[str, int]:
-    """Send a file to a server; returns the campaign's id and how many observations it has."""
+    """Send a file to a server; returns the campaign's id and the length of its log."""
     with opened_server(url, api_key) as client:
         reply = client.post("/import", content=pieces, headers={"Content-Type": MEDIA_TYPE}, timeout=None)
     refuse_problem(reply)
     imported = reply.json()
-    return imported["campaign_id"], imported["observations"]
+    return imported["campaign_id"], imported["head"]
 
 
 def import_into_database(database_url: str | None, pieces: Iterator[bytes]) -> tuple[str, int]:
-    """Write a file's rows to a database; returns the campaign's id and how many observations it has."""
+    """Write a file's rows to a database; returns the campaign's id and the length of its log."""
     with opened_database(database_url) as engine:
         record = _import(engine, pieces)
     return record.row.campaign_id or "", record.row.head

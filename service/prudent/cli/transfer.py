@@ -61,10 +61,10 @@ def import_command(
     with _reading(file) as (source, size), _progress() as progress:
         pieces = _pieces(source, size, progress)
         if url is not None:
-            campaign_id, observations = import_into_server(url, api_key, pieces)
+            campaign_id, head = import_into_server(url, api_key, pieces)
         else:
-            campaign_id, observations = import_into_database(database_url, pieces)
-    console.print(f"imported {campaign_id}: {observations} observations", markup=False, highlight=False)
+            campaign_id, head = import_into_database(database_url, pieces)
+    console.print(f"imported {campaign_id}: {head} observations", markup=False, highlight=False)
 
 
 @contextmanager

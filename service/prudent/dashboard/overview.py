@@ -187,7 +187,7 @@ class Listed:
     status: str
     measure: str
     arms: int
-    observations: int
+    rewards: int
     last_at: int | None
     bar: list[Part]
 
@@ -213,7 +213,7 @@ def _listed(row: CampaignRow, arms: list[ArmRow], plays: list[PlayRow]) -> Liste
         status=row.status,
         measure=formatting.measure_in_full(configuration),
         arms=len(arms),
-        observations=row.head,
+        rewards=row.head,
         last_at=plays[0].created_at if plays else None,
         bar=bar,
     )

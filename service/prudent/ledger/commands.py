@@ -97,7 +97,7 @@ class ScoredArm:
 
 @dataclass(slots=True)
 class Decision:
-    """The answer to Select. observations: the sequence of the state used."""
+    """The answer to Select. seen: how many observations of the campaign the choice was based on."""
 
     decision_id: str
     campaign_id: str
@@ -109,7 +109,7 @@ class Decision:
     greedy_arm_id: str
     recommended_arm_id: str | None
     propensity: float | None
-    observations: int
+    seen: int
     arms: Sequence[ScoredArm] | None
 
     @property
@@ -141,12 +141,17 @@ class Expire:
 
 
 class RewardReceipt(NamedTuple):
-    """The answer to Reward. observations: this reward's own sequence, also on a repeat."""
+    """The answer to Reward. Its fields have the contract's names.
+
+    sequence: this reward's place in the campaign's log, the same on a repeat; observations: how many the campaign has
+    learned by now.
+    """
 
     decision_id: str
     campaign_id: str
     arm_id: str
     reward: float
+    sequence: int
     observations: int
     duplicate: bool
     learned: bool
@@ -186,11 +191,12 @@ class Observe:
 
 @dataclass(frozen=True, slots=True)
 class ObserveReceipt:
-    """The answer to Observe. observations: the head of the log afterwards."""
+    """The answer to Observe. observations: how many the campaign has learned afterwards; head: how long its log is."""
 
     accepted: int
     duplicates: int
     observations: int
+    head: int
 
 
 @dataclass(frozen=True, slots=True)

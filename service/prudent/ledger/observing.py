@@ -30,7 +30,7 @@ def observe(
     for row in fresh:
         writes.append(state, row)
         writes.add_play(state, row.arm_id)
-    return ObserveReceipt(len(fresh), len(command.observations) - len(fresh), state.head)
+    return ObserveReceipt(len(fresh), len(command.observations) - len(fresh), state.sequence, state.head)
 
 
 def _warm_start_row(state: CampaignState, one: WarmStart, place: str, now: int) -> LogRow:

@@ -60,7 +60,8 @@ def receipt_of(state: CampaignState, row: LogRow, *, duplicate: bool) -> RewardR
         campaign_id=state.campaign_id,
         arm_id=row.arm_id,
         reward=row.reward,
-        observations=row.sequence,
+        sequence=row.sequence,
+        observations=state.sequence,
         duplicate=duplicate,
         learned=limit is None or row.sequence <= limit,
     )

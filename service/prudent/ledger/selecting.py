@@ -37,7 +37,7 @@ def select(
         greedy_arm_id=decision.greedy_arm_id,
         recommended_arm_id=decision.recommended_arm_id,
         propensity=decision.propensity,
-        seen=decision.observations,
+        seen=decision.seen,
         request_digest=digest,
         explanation=None if decision.arms is None else orjson.dumps(decision.arms).decode(),
         created_at=now,
@@ -105,7 +105,7 @@ def _decide(
         greedy_arm_id=candidates[choice.greedy_position].arm_id,
         recommended_arm_id=None if chosen is None else recommended,
         propensity=choice.propensity if chosen is None else None,
-        observations=state.sequence,
+        seen=state.sequence,
         arms=explain(state, candidates, scores) if request.explain else None,
     )
 
@@ -124,6 +124,6 @@ def repeat_decision(row: DecisionRow, campaign_id: str) -> Decision:
         greedy_arm_id=row.greedy_arm_id,
         recommended_arm_id=row.recommended_arm_id,
         propensity=row.propensity,
-        observations=row.seen,
+        seen=row.seen,
         arms=arms,
     )

@@ -25,7 +25,7 @@ LiveModel = Callable[[str], dict[str, Any] | None]
 
 @dataclass(slots=True)
 class Verdict:
-    """What was found of one campaign."""
+    """What was found of one campaign. observations: how many it has learned, all of them replayed."""
 
     campaign_id: str
     observations: int
@@ -61,7 +61,7 @@ def verify_campaign(engine: Engine, key: int, campaign_id: str, live_model: Live
         state = open_state(connection, key)
         if state is None:
             return Verdict(campaign_id, 0, faults=["it was deleted meanwhile"])
-        verdict = Verdict(campaign_id, state.head)
+        verdict = Verdict(campaign_id, state.target)
         verdict.faults += log.find_faults(connection, key, state.head)
         _replay(connection, state, live, verdict)
     if live_model is not None and live is None:

@@ -27,7 +27,7 @@ class PriceOfCaution:
 class Learning:
     """Whether the campaign learns, and what it has found.
 
-    observations: the sequence that the model knows. exploring_share: of the last `recent_decisions`, those in which
+    observations: how many the campaign has learned. exploring_share: of the last `recent_decisions`, those in which
     the service's own choice was not the arm with the best estimate. undecided_arm_ids: arms whose interval reaches
     the leader's, or that have none.
     """
@@ -76,10 +76,9 @@ def describe_learning(arms: Sequence[ArmReport], recent: Sequence[ChoiceRow], ca
     if leader is not None and runner_up is not None:
         separated = is_above(leader, runner_up)
         undecided = [arm.arm_id for arm in ranked[1:] if not is_above(leader, arm)]
-    limit = campaign.learn_limit
     return Learning(
-        paused=limit is not None,
-        observations=campaign.head if limit is None else min(limit, campaign.head),
+        paused=campaign.learn_limit is not None,
+        observations=campaign.observations,
         recent_decisions=len(own_choices),
         exploring_share=exploring / len(own_choices) if own_choices else None,
         leading_arm_id=None if leader is None else leader.arm_id,

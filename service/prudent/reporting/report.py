@@ -14,12 +14,13 @@ from prudent.reporting.comparison import Learning, PriceOfCaution, describe_lear
 
 @dataclass(frozen=True, slots=True)
 class CampaignReport:
-    """The contract's ``GET /campaigns/{campaign_id}/report``. observations: the log up to which it counts."""
+    """The contract's ``GET /campaigns/{campaign_id}/report``. head: the last row of the log that it counts."""
 
     campaign_id: str
     status: str
     risk: dict[str, Any]
     observations: int
+    head: int
     plays: int
     pending: int
     expired: int
@@ -57,7 +58,8 @@ def assemble(found: Collection) -> CampaignReport:
         campaign_id=configuration.campaign_id,
         status=found.campaign.status,
         risk=configuration.risk.model_dump(),
-        observations=found.campaign.head,
+        observations=found.campaign.observations,
+        head=found.campaign.head,
         plays=plays,
         pending=sum(tally.pending for tally in everything),
         expired=sum(tally.expired for tally in everything),

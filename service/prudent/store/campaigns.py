@@ -28,7 +28,7 @@ from prudent.store.tables import arms, campaigns, decisions, heads, observations
 
 
 class CampaignRow(NamedTuple):
-    """A row of ``campaigns`` with its head."""
+    """A row of ``campaigns`` with its head: the sequence of the last row of its log."""
 
     key: int
     campaign_id: str | None
@@ -39,6 +39,11 @@ class CampaignRow(NamedTuple):
     learn_limit: int | None
     created_at: int
     head: int
+
+    @property
+    def observations(self) -> int:
+        """How many rows of its log the campaign has learned; while it is paused, those up to its learn_limit."""
+        return self.head if self.learn_limit is None else min(self.head, self.learn_limit)
 
 
 class Standing(NamedTuple):

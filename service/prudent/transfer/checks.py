@@ -28,6 +28,7 @@ class CampaignFile:
         self._arms: dict[str, ArmRow] = {}
         self._plays: dict[str, int] = {}
         self._head = self._decisions = 0
+        self.version = header.version
         self.is_begun = False
         """Whether all arms are known, and the campaign can be staged."""
 
@@ -108,10 +109,10 @@ class CampaignFile:
     def finish(self, trailer: Trailer, digest: str, key: int, line: int) -> FinishImport:
         """The last step. Raises DamagedFileError where the trailer tells of other lines than were read."""
         header = self._header
-        if (trailer.arms, trailer.observations, trailer.decisions) != (len(self._arms), self._head, self._decisions):
+        if (trailer.arms, trailer.head, trailer.decisions) != (len(self._arms), self._head, self._decisions):
             raise DamagedFileError(
                 line,
-                f"has {trailer.arms} arms, {trailer.observations} rows of the log and {trailer.decisions} decisions; "
+                f"has {trailer.arms} arms, {trailer.head} rows of the log and {trailer.decisions} decisions; "
                 f"the file has {len(self._arms)}, {self._head} and {self._decisions}",
             )
         if self._head != header.head:

@@ -135,7 +135,7 @@ class Export:
             raise CampaignGoneError("the campaign was deleted while it was exported")
         fields = {
             "arms": len(self._arms),
-            "observations": self._row.head,
+            "head": self._row.head,
             "decisions": self._decisions,
             "digest": self._digest.hexdigest(),
         }

@@ -23,7 +23,8 @@ from prudent.store.tables import features_from_bytes, features_to_bytes
 
 MEDIA_TYPE = "application/x-ndjson"
 FORMAT = "prudent-campaign"
-VERSION = 1
+VERSION = 2
+"""Version 1 differs in the trailer's name of the head, which was `observations`; it is read, and not written."""
 DIGEST_BYTES = 32
 """BLAKE2b over every byte before the trailer."""
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -80,7 +81,7 @@ class Header(Schema):
 
     kind: Literal["header"]
     format: Literal["prudent-campaign"]
-    version: Literal[1]
+    version: Literal[1, 2]
     exported_at: Instant
     campaign_id: CampaignId
     status: CampaignStatus
@@ -120,7 +121,7 @@ class ObservationLine(Schema):
 
 
 class DecisionLine(Schema):
-    """A decision. due_at: of a pending one that has a deadline. seen: the sequence of the state used."""
+    """A decision. due_at: of a pending one that has a deadline. seen: how many observations it was based on."""
 
     kind: Literal["decision"]
     decision_id: DecisionId
@@ -141,7 +142,17 @@ class DecisionLine(Schema):
 
 
 class Trailer(Schema):
-    """The last line. digest: of every byte before it."""
+    """The last line. head: of the log, as in the header; digest: of every byte before it."""
+
+    kind: Literal["trailer"]
+    arms: Count
+    head: Count
+    decisions: Count
+    digest: str
+
+
+class FirstTrailer(Schema):
+    """The trailer of version 1. observations: the head of the log."""
 
     kind: Literal["trailer"]
     arms: Count
@@ -150,8 +161,23 @@ class Trailer(Schema):
     digest: str
 
 
-Line = Annotated[ArmLine | ObservationLine | DecisionLine | Trailer, Field(discriminator="kind")]
-LINES: TypeAdapter[ArmLine | ObservationLine | DecisionLine | Trailer] = TypeAdapter(Line)
+Line = ArmLine | ObservationLine | DecisionLine | Trailer
+_LINES: TypeAdapter[Line] = TypeAdapter(Annotated[Line, Field(discriminator="kind")])
+_FIRST_LINES: TypeAdapter[ArmLine | ObservationLine | DecisionLine | FirstTrailer] = TypeAdapter(
+    Annotated[ArmLine | ObservationLine | DecisionLine | FirstTrailer, Field(discriminator="kind")]
+)
+
+
+def read_line(text: bytes, version: int) -> Line:
+    """A line after the header, of a file of this format version. Raises pydantic's ValidationError."""
+    if version > 1:
+        return _LINES.validate_json(text)
+    found = _FIRST_LINES.validate_json(text)
+    if not isinstance(found, FirstTrailer):
+        return found
+    return Trailer(
+        kind="trailer", arms=found.arms, head=found.observations, decisions=found.decisions, digest=found.digest
+    )
 
 
 def write(kind: str, fields: dict[str, Any]) -> bytes:

@@ -74,7 +74,7 @@ class ImportReader:
 
     def _take(self, text: bytes, campaign: CampaignFile) -> Iterator[Import]:
         try:
-            found = lines.LINES.validate_json(text)
+            found = lines.read_line(text, campaign.version)
         except ValidationError as error:
             raise DamagedFileError(self._line, _describe(error)) from None
         if isinstance(found, ArmLine):
@@ -114,9 +114,10 @@ def _parse_header(text: bytes) -> Header:
         raise DamagedFileError(1, "is not the header of an exported campaign") from None
     if opening.format != lines.FORMAT:
         raise DamagedFileError(1, "is not the header of an exported campaign")
-    if opening.version != lines.VERSION:
+    if not 1 <= opening.version <= lines.VERSION:
         raise DamagedFileError(
-            1, f"says format version {opening.version}; this version of Prudent reads version {lines.VERSION}"
+            1,
+            f"version: this service reads 1 to {lines.VERSION}, received {opening.version}",
         )
     try:
         return Header.model_validate_json(text)

@@ -129,7 +129,7 @@ def test_a_frozen_campaign_does_not_learn_from_what_judges_it(prudent: Client, t
     session, _ = session_of(prudent, log_of(tmp_path, rows), "frozen")
     frozen = freeze(session, 0.8)
     assert prudent.model("test-replay.frozen")["observations"] == len(frozen.fitted) == 48
-    assert {reply.observations for reply in frozen.replies} == {48}
+    assert {reply.seen for reply in frozen.replies} == {48}
     assert {reply.reason for reply in frozen.replies} == {"greedy"}
 
 
