@@ -18,7 +18,7 @@ COMPILE = $(BIN)/python -m uv pip compile --quiet --universal --python-version 3
 	--generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-package prudent-client --custom-compile-command 'make lock' $(UPGRADE)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test pictures soak trust mutations check format docs bench coverage paper lock clean
+.PHONY: help run test pictures soak trust mutations mutate check format docs bench coverage paper lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -54,6 +54,10 @@ pictures: $(VENV)/.dev ## Play the dashboard's user story in Chromium; writes do
 
 mutations: $(VENV)/.dev ## Put faults into a copy of the source; each must turn a named test red (about ten minutes)
 	$(BIN)/python -m tests.mutations $(MUTATIONS)
+
+# A part of it: make mutate MUTATE='core.confidence ledger.rewarding'. cosmic-ray has an environment of its own.
+mutate: $(VENV)/.dev $(VENV)-mutate/.made ## Sweep core and ledger with a mutation tool, and print scores (many hours)
+	$(BIN)/python -m tests.mutation_sweep --tool $(VENV)-mutate/bin $(MUTATE)
 
 check: $(VENV)/.dev ## Lint, formatting, types and import contracts
 	$(BIN)/python -m ruff check .
@@ -101,8 +105,13 @@ $(VENV)-rivals/.made: $(VENV)/.created benchmarks/rivals.txt
 	@$(VENV)-rivals/bin/python -m pip install --quiet -r benchmarks/rivals.txt && touch $@ || \
 		echo 'They cannot be installed: the benchmark goes on without them.'
 
+$(VENV)-mutate/.made: $(VENV)/.created
+	@echo 'Installing the mutation tool (a minute, once)'
+	@$(BIN)/python -m venv --clear $(VENV)-mutate
+	@$(VENV)-mutate/bin/python -m pip install --quiet 'cosmic-ray>=8.7,<9' && touch $@
+
 clean: ## Remove the virtual environment, caches and builds; data/ stays
-	rm -rf $(VENV) $(VENV)-rivals build dist site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-rivals $(VENV)-mutate build dist site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamps are written last, so that a set-up that broke halfway is done again.

@@ -110,7 +110,7 @@ def call_instead(old: str, new: str) -> Edit:
     return edit
 
 
-def change_argument(first: str, keyword: str, value: object) -> Edit:
+def change_argument(first: str, keyword: str, *, value: bool) -> Edit:
     """Pass another value for a keyword in the call whose first argument is this constant."""
 
     def edit(node: ast.AST) -> ast.AST | None:
