@@ -63,7 +63,7 @@ def modules_of(names: list[str]) -> list[Path]:
     return found
 
 
-def tests_of(module: Path) -> str:
+def selected_tests(module: Path) -> str:
     """The test module of the same name, else the tests of the module's folder."""
     folder = Path("tests") / module.parent.relative_to(PACKAGE)
     named = folder / f"test_{module.stem}.py"
@@ -167,7 +167,7 @@ def main() -> int:
         for module in modules_of(given.modules):
             copy = Path(folder) / "project"
             copy_project(copy)
-            tests = given.tests or tests_of(module)
+            tests = given.tests or selected_tests(module)
             sweep = Sweep(given.tool.absolute(), copy, module, tests)
             task = progress.add_task(str(module.relative_to(PACKAGE)), total=sweep.prepare())
             for tried in sweep.execute():

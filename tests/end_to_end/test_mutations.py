@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutation_sweep import modules_of, tests_of
+from tests.mutation_sweep import modules_of, selected_tests
 from tests.mutations import MUTATIONS, Mutation, apply, file_of
 from tests.servers import ROOT
 
@@ -24,5 +24,5 @@ def test_every_mutation_still_fits(mutation: Mutation, tmp_path: Path) -> None:
 @pytest.mark.parametrize("module", modules_of([]), ids=str)
 def test_every_swept_module_has_tests(module: Path) -> None:
     """A sweep that runs no test would report that nothing is noticed, hours later."""
-    tests = ROOT / tests_of(module)
+    tests = ROOT / selected_tests(module)
     assert tests.is_file() or list(tests.rglob("test_*.py")), tests
