@@ -31,7 +31,7 @@ from scipy.optimize import minimize
 from threadpoolctl import threadpool_limits
 
 from prudent.core.estimators import ExactMinimizer, OnePass, OnlineGradient
-from prudent.core.losses import Array, ExpectileLoss
+from prudent.core.measures import Array, ExpectileLoss
 from prudent.core.numerics.newton import minimise
 
 ALPHA = 0.1

@@ -11,19 +11,19 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import roots_hermitenorm
 
-from prudent.core.distributions import TwoPieceNormal, gaussian_expectile, risk_of_density
-from prudent.core.losses import EntropicLoss, ExpectileLoss, Loss
-from prudent.core.risks import entropic_risk
+from prudent.core.measures import Entropic, ExpectileLoss, Loss
 from prudent.core.theory import (
     Constants,
     bonus_multiplier,
     confidence_radius,
-    episode_lengths,
     regret_bound,
-    streaming_regret_bound,
 )
+from tests.core.distributions import TwoPieceNormal, gaussian_expectile, risk_of_density
+from tests.core.theorems import episode_lengths, streaming_regret_bound
 
 LEVEL = 0.1
+SEEKING = Entropic(1.0, -2.0, 2.0)
+"""Experiment 3's."""
 
 
 def say(name: str, *values: object) -> None:
@@ -86,14 +86,14 @@ def laws() -> None:
     pieces = mass(np.exp(-((grid / np.where(grid < 0, law.spread_below, law.spread_above)) ** 2) / 2), grid)
     loss = ExpectileLoss(LEVEL)
     coin = np.array([2.0, -2.0]), np.array([0.25, 0.75])
-    entropic = EntropicLoss(1.0, -2.0, 2.0)
+    entropic = SEEKING.loss
     say(
         "dials: experiment 1, sd(d1)/sqrt(m) and sqrt(Var d1/E d2)",
         *least_noise_scales(loss, grid, normal, 3 * gaussian_expectile(LEVEL)),
     )
     say("dials: experiment 2", *least_noise_scales(loss, grid, pieces, 0.0))
     wins = [
-        least_noise_scales(entropic, values, weights, entropic_risk(values, 1.0, weights))
+        least_noise_scales(entropic, values, weights, SEEKING.risk(values, weights))
         for values, weights in (coin, (np.array([1.0, -1.0]), np.array([0.5, 0.5])))
     ]
     say("dials: experiment 3, arms 2 and 1", *wins[0], *wins[1])
@@ -105,12 +105,12 @@ def conditionings() -> None:
     """Items 6 and 8."""
     say(
         "6  experiment 3: kappa, gap of the risks",
-        EntropicLoss(1.0, -2.0, 2.0).conditioning,
-        entropic_risk([2, -2], 1.0, [0.25, 0.75]) - entropic_risk([1, -1], 1.0),
+        SEEKING.loss.conditioning,
+        SEEKING.risk([2, -2], [0.25, 0.75]) - SEEKING.risk([1, -1]),
     )
     say(
         "6  half of 1500 rounds at that gap",
-        750 * (entropic_risk([2, -2], 1.0, [0.25, 0.75]) - entropic_risk([1, -1], 1.0)),
+        750 * (SEEKING.risk([2, -2], [0.25, 0.75]) - SEEKING.risk([1, -1])),
     )
     theory = math.exp(8.0)
     least = 2 * math.sqrt(theory * 0.1) / math.sqrt(0.1 * theory + 750 * math.exp(2.0))

@@ -13,9 +13,9 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from prudent.core.confidence import Confidence, ConfidenceSettings
-from prudent.core.distributions import TwoPieceNormal
 from prudent.core.estimators import ExactMinimizer
-from prudent.core.losses import ExpectileLoss
+from prudent.core.measures import ExpectileLoss
+from tests.core.distributions import TwoPieceNormal
 
 PICTURES = Path(__file__).parents[1] / "pictures"
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#555555"

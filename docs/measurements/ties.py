@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from prudent.core.confidence import ConfidenceSettings
 from prudent.core.estimators import ExactMinimizer
-from prudent.core.losses import ExpectileLoss
+from prudent.core.measures import ExpectileLoss
 from prudent.core.policy import FeatureMap, Policy, Scores, choose
 
 MEANS = np.array([0.4, 0.5, 0.6])

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from prudent.campaigns import CampaignConfiguration, build_policy, index_settings, loss_of, resolve
+from prudent.campaigns import CampaignConfiguration, build_policy, index_settings, resolve
 from prudent.core.estimators import ExactMinimizer, OnePass, OnlineGradient, Ridge
-from prudent.core.losses import EntropicLoss, ExpectileLoss, SquaredLoss
+from prudent.core.measures import Entropic, Expectile, Mean
 
 
 def resolved(**changes: Any) -> CampaignConfiguration:
@@ -20,20 +20,20 @@ def resolved(**changes: Any) -> CampaignConfiguration:
 @pytest.mark.parametrize(
     ("changes", "kind", "fields"),
     [
-        ({}, SquaredLoss, {}),
-        ({"risk": {"measure": "expectile", "downside_weight": 4}}, ExpectileLoss, {"level": 0.2}),
+        ({}, Mean, {}),
+        ({"risk": {"measure": "expectile", "downside_weight": 4}}, Expectile, {"level": 0.2}),
         (
             {"risk": {"measure": "entropic", "risk_tolerance": 2}, "reward": {"minimum": -1, "maximum": 3}},
-            EntropicLoss,
+            Entropic,
             {"gamma": -0.5, "minimum": -1, "maximum": 3},
         ),
     ],
 )
-def test_loss(changes: Any, kind: type, fields: dict[str, float]) -> None:
+def test_measure(changes: Any, kind: type, fields: dict[str, float]) -> None:
     """A campaign would learn another risk measure than it was created with."""
-    loss = loss_of(resolved(**changes))
-    assert type(loss) is kind
-    assert {name: getattr(loss, name) for name in fields} == pytest.approx(fields)
+    measure = resolved(**changes).measure()
+    assert type(measure) is kind
+    assert {name: getattr(measure, name) for name in fields} == pytest.approx(fields)
 
 
 @pytest.mark.parametrize("name", ["linucb", "linucb-cr", "linucb-ogd-cr", "linucb-onepass-cr"])

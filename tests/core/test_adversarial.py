@@ -11,7 +11,7 @@ import pytest
 from scipy.linalg import solve_triangular
 
 from prudent.core.estimators import ExactMinimizer, OnePass, OnlineGradient, Ridge
-from prudent.core.losses import EntropicLoss, ExpectileLoss, SquaredLoss
+from prudent.core.measures import EntropicLoss, ExpectileLoss, SquaredLoss
 
 UPDATES = int(os.environ.get("SOAK_UPDATES", "3000"))
 

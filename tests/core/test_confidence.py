@@ -10,7 +10,7 @@ import pytest
 
 from prudent.core.confidence import Confidence, ConfidenceSettings
 from prudent.core.estimators import ExactMinimizer, OnePass, Ridge
-from prudent.core.losses import EntropicLoss, ExpectileLoss, Loss, SquaredLoss
+from prudent.core.measures import EntropicLoss, ExpectileLoss, Loss, SquaredLoss
 from prudent.core.numerics.cholesky import inverse_factor, log_sum
 
 CASES = json.loads((Path(__file__).parent / "reference" / "erm.json").read_text())["cases"]
@@ -122,7 +122,7 @@ def test_self_concordant_conditioning() -> None:
     settings = ConfidenceSettings(0.1, noise_scale=1.0, parameter_bound=2.0, conditioning="self-concordant")
     confidence = Confidence(EntropicLoss(-0.5, -2.0, 2.0), settings, 1, 2, blocks_at_creation=1)
     assert confidence.conditioning == 3.0
-    with pytest.raises(ValueError, match="entropic"):
+    with pytest.raises(ValueError, match="self-concordant loss"):
         Confidence(ExpectileLoss(0.1), settings, 1, 2, blocks_at_creation=1)
 
 

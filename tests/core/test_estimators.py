@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from prudent.core.estimators import ExactMinimizer, OnePass, OnlineGradient, Ridge
-from prudent.core.losses import EntropicLoss, ExpectileLoss, SquaredLoss
+from prudent.core.measures import EntropicLoss, ExpectileLoss, SquaredLoss
 from prudent.core.numerics.newton import minimise
 
 D = 3
@@ -470,7 +470,7 @@ class PlainDescent:
             squares = sum(x @ x for x, _ in mine)
             if squares > size:
                 eps = min(eps, 1 / (loss.curvature_max * squares + like.regularization))
-            if isinstance(loss, EntropicLoss):
+            if loss.is_steep:
                 steepness = sum(loss.d2(y, float(theta @ x)) * (x @ x) for x, y in mine)
                 eps = min(eps, 1 / (steepness + like.regularization))
             slope = sum((loss.d1(y, float(theta @ x)) * x for x, y in mine), like.regularization * theta)

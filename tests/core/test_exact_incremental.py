@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 
 from prudent.core.estimators import ExactMinimizer
 from prudent.core.estimators.reference import refer
-from prudent.core.losses import EntropicLoss, ExpectileLoss, SquaredLoss
+from prudent.core.measures import EntropicLoss, ExpectileLoss, SquaredLoss
 from prudent.core.numerics.newton import minimise
 
 PROBLEMS = int(os.environ.get("SOAK_PROBLEMS", "150"))

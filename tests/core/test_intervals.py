@@ -11,7 +11,7 @@ from scipy import stats
 from prudent.core import intervals
 from prudent.core.estimators import Estimator, ExactMinimizer, OnePass, OnlineGradient, Ridge
 from prudent.core.intervals import SPARE_MIN, risk_intervals
-from prudent.core.losses import EntropicLoss, ExpectileLoss, Loss, SquaredLoss
+from prudent.core.measures import EntropicLoss, ExpectileLoss, Loss, SquaredLoss
 
 Floats = NDArray[np.float64]
 CAUTIOUS = ExpectileLoss(0.2)

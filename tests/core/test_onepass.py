@@ -9,8 +9,8 @@ from scipy.optimize import brentq, minimize
 
 from prudent.core.confidence import ConfidenceSettings
 from prudent.core.estimators import ExactMinimizer, OnePass
-from prudent.core.estimators.implicit import exponent, implicit_step
-from prudent.core.losses import EntropicLoss, ExpectileLoss, SquaredLoss
+from prudent.core.measures import EntropicLoss, ExpectileLoss, SquaredLoss
+from prudent.core.measures.entropic import implicit_exponent
 from prudent.core.numerics.newton import minimise
 from prudent.core.policy import FeatureMap, Policy
 
@@ -114,7 +114,7 @@ def test_the_implicit_step_is_the_root(loss, rng):
     for _ in range(2000):
         y, before = rng.uniform(-4, 4, 2)
         leverage = 10.0 ** rng.uniform(-12, 12)
-        slope, curvature = implicit_step(loss, y, before, leverage)
+        slope, curvature = loss.implicit_step(y, before, leverage)
         root = brentq(
             lambda u, y=y, before=before, leverage=leverage: u - before + leverage * loss.d1(y, u),
             *sorted((y, before)),
@@ -132,7 +132,7 @@ def test_the_implicit_step_is_the_root(loss, rng):
 @pytest.mark.parametrize("weight", [0.0, 1e-320, 1e-300, 1e-20, 1.0, 1e20, 1e300])
 def test_the_exponent_solves_its_equation_over_the_whole_range(target, weight):
     """Newton's iteration on an exponential overflows or crawls when it starts on the wrong side."""
-    z = exponent(target, weight)
+    z = implicit_exponent(target, weight)
     assert min(target, 0.0) <= z <= max(target, 0.0)
     if z > 700.0:
         assert weight * math.exp(700.0) < target

@@ -8,7 +8,7 @@ import pytest
 
 from prudent.core.confidence import ConfidenceSettings
 from prudent.core.estimators import Estimator, ExactMinimizer, OnePass, OnlineGradient, Ridge
-from prudent.core.losses import ExpectileLoss, Loss, SquaredLoss
+from prudent.core.measures import ExpectileLoss, Loss, SquaredLoss
 from prudent.core.policy import FeatureMap, Policy, Scores, choose
 
 

@@ -9,7 +9,7 @@ from benchmarks.replications import Dials, ExpectileLearner, play
 from benchmarks.small_matrices import ridge_solution
 from prudent.core.confidence import ConfidenceSettings
 from prudent.core.estimators import ExactMinimizer
-from prudent.core.losses import EntropicLoss, ExpectileLoss
+from prudent.core.measures import EntropicLoss, ExpectileLoss
 from prudent.core.policy import FeatureMap, Policy
 from prudent_simulator.environments import Sampler, environment_of
 

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 from scipy.optimize import minimize
 
-from prudent.core.losses import EntropicLoss, ExpectileLoss, SquaredLoss
+from prudent.core.measures import EntropicLoss, ExpectileLoss, SquaredLoss
 from prudent.core.numerics.cholesky import Factor
 from prudent.core.numerics.newton import minimise
 

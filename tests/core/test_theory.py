@@ -10,18 +10,15 @@ import pytest
 
 from prudent.core.confidence import Confidence, ConfidenceSettings
 from prudent.core.estimators import ExactMinimizer
-from prudent.core.losses import EntropicLoss, ExpectileLoss, SquaredLoss
+from prudent.core.measures import EntropicLoss, ExpectileLoss, SquaredLoss
 from prudent.core.policy import FeatureMap, Policy
 from prudent.core.theory import (
     Constants,
-    EpisodeLengths,
     bonus_multiplier,
     confidence_radius,
-    curvature_over_ball,
-    episode_lengths,
     regret_bound,
-    streaming_regret_bound,
 )
+from tests.core.theorems import EpisodeLengths, episode_lengths, streaming_regret_bound
 
 REFERENCE = json.loads((Path(__file__).parent / "reference" / "risk.json").read_text())
 BONUSES = ["local", "global", "local-tight", "global-tight"]
@@ -216,11 +213,11 @@ def test_curvature_over_the_ball():
     """A ball wider than the rewards leaves the range in which the entropic loss's own bounds hold."""
     for gamma in (0.7, -0.7):
         loss = EntropicLoss(gamma, -1.0, 2.0)
-        lowest, highest = curvature_over_ball(loss, 3.0)
+        lowest, highest = loss.curvature_within(3.0)
         reached = loss.d2(np.array([-1.0, -1.0, 2.0, 2.0]), np.array([-3.0, 3.0, -3.0, 3.0]))
         assert (lowest, highest) == pytest.approx((reached.min(), reached.max()), rel=1e-12)
-    assert curvature_over_ball(EXPECTILE, 3.0) == (0.2, 1.8)
-    assert curvature_over_ball(SquaredLoss(), 3.0) == (1.0, 1.0)
+    assert EXPECTILE.curvature_within(3.0) == (0.2, 1.8)
+    assert SquaredLoss().curvature_within(3.0) == (1.0, 1.0)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from prudent.core.estimators import ExactMinimizer, Ridge
-from prudent.core.losses import ExpectileLoss, SquaredLoss
+from prudent.core.measures import ExpectileLoss, SquaredLoss
 from prudent.core.numerics.wide import image, is_doubtful, refine_piecewise, sum_rounding, wide_gram
 
 ALPHA = 1e-3

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from sqlalchemy import Engine
 
+from prudent.core.measures import Expectile
 from prudent.dashboard import campaign_view, figures, formatting
 from prudent.dashboard.overview import Overview, read_overview, trailing_shares
 from prudent.dashboard.queries import COSTLY, KEPT_MAX, SECONDS_MAX, Remembered
@@ -64,7 +65,10 @@ def test_all_of_a_short_campaign_is_read(engine: Engine) -> None:
     assert seen.all_plays_read
     reports = campaign_view.arm_reports(seen)
     assert sum(one.plays for one in reports) == DECISIONS
-    charts = [figures.shares(seen), figures.rewards(seen, campaign_view.arm_lines(seen, reports, None), "expectile")]
+    charts = [
+        figures.shares(seen),
+        figures.rewards(seen, campaign_view.arm_lines(seen, reports, None), Expectile(0.25)),
+    ]
     for chart in charts:
         assert chart is not None
         check_figure(chart)

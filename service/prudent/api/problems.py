@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from prudent.campaigns import InvalidConfigurationError
+from prudent.campaigns.configuration import UNION_TAGS
 from prudent.errors import (
     CommandError,
     ConflictError,
@@ -52,7 +53,6 @@ STATUSES: dict[type[Exception], int] = {
 }
 """Business errors know no HTTP; this table does."""
 
-_UNION_TAGS = {"mean", "expectile", "entropic", "shared", "disjoint", "multi-armed"}
 _PLAIN_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}")
 _NOT_FIELDS = re.compile(r"float|int|str|bool|constrained-.*|literal\[.*|list\[.*|nullable.*|function-.*")
 
@@ -147,7 +147,7 @@ def _field(error: Any, below: tuple[str | int, ...]) -> str:
 
 def _is_label(part: str, before: str | int, *, last: bool) -> bool:
     """Whether pydantic put this into the path to name a member of a union, not a field."""
-    return (part in _UNION_TAGS and before in {"risk", "model"}) or (last and bool(_NOT_FIELDS.fullmatch(part)))
+    return part in UNION_TAGS.get(str(before), ()) or (last and bool(_NOT_FIELDS.fullmatch(part)))
 
 
 def _message(error: Any) -> str:

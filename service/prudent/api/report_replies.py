@@ -9,8 +9,8 @@ from pydantic import BaseModel, Field
 from prudent.api.cursors import encode_cursor
 from prudent.api.replies import HEAD, OBSERVATIONS, Interval, render_instant
 from prudent.campaigns import Risk
+from prudent.core.measures import INTERVAL_COUNT_MIN
 from prudent.core.policy import Reason
-from prudent.core.samples import INTERVAL_COUNT_MIN
 from prudent.reporting.collection import RECENT, UNREGISTERED_MAX
 from prudent.reporting.decision_log import Entry, Trail
 from prudent.reporting.report import CampaignReport

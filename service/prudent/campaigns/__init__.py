@@ -7,11 +7,11 @@ from prudent.campaigns.configuration import (
     CampaignConfiguration,
     Model,
     RewardRules,
-    Risk,
 )
-from prudent.campaigns.construction import build_policy, index_settings, loss_of
-from prudent.campaigns.resolution import InvalidConfigurationError, resolve, resolve_change
-from prudent.campaigns.values import ArmId, CampaignId, DecisionId, Schema
+from prudent.campaigns.construction import build_policy, index_settings
+from prudent.campaigns.resolution import resolve, resolve_change
+from prudent.campaigns.risk import Risk
+from prudent.campaigns.values import ArmId, CampaignId, DecisionId, InvalidConfigurationError, Schema
 from prudent.campaigns.warnings import configuration_warnings
 
 __all__ = [
@@ -30,7 +30,6 @@ __all__ = [
     "build_policy",
     "configuration_warnings",
     "index_settings",
-    "loss_of",
     "resolve",
     "resolve_change",
 ]

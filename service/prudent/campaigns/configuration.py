@@ -4,10 +4,11 @@
 on the data (noise scale, conditioning, parameter bound) stays null and is reported by the model.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field
 
+from prudent.campaigns.risk import Risk
 from prudent.campaigns.values import (
     ARMS_MAX,
     DESCRIPTION_MAX,
@@ -20,65 +21,10 @@ from prudent.campaigns.values import (
     RewardValue,
     Schema,
 )
+from prudent.core.measures import Measure
 
-LEVEL_MIN = 1e-6
-"""Of an expectile; the level is at most 1 less it."""
-GAMMA_MIN, GAMMA_MAX = 1e-9, 1e6
-TOLERANCE_MIN, TOLERANCE_MAX = 1e-6, 1e9
-"""Of the entropic measure's two forms, in magnitude: each is the other's range."""
 Positive = Annotated[float, Field(ge=1e-30, le=1e12)]
 """So small and large that nobody wants more, and that no product, square or quotient leaves float64's range."""
-
-
-class MeanRisk(Schema):
-    """The average: no attention to bad outcomes."""
-
-    measure: Literal["mean"]
-
-
-class ExpectileRisk(Schema):
-    """The expectile: a shortfall below the value counts ``downside_weight`` times a surplus above it."""
-
-    measure: Literal["expectile"]
-    level: (
-        Annotated[float, Field(ge=LEVEL_MIN, le=1 - LEVEL_MIN, description="Below 1/2 is cautious, 1/2 the mean.")]
-        | None
-    ) = None
-    downside_weight: (
-        Annotated[
-            float,
-            Field(ge=LEVEL_MIN, le=1 / LEVEL_MIN, description="level = 1/(1 + downside_weight), within level's range."),
-        ]
-        | None
-    ) = None
-
-
-class EntropicRisk(Schema):
-    """The entropic risk: certainty equivalent under exponential utility. Needs reward bounds."""
-
-    measure: Literal["entropic"]
-    gamma: (
-        Annotated[
-            float,
-            Field(ge=-GAMMA_MAX, le=GAMMA_MAX, description="Negative is cautious; at least 1e-9 in magnitude."),
-        ]
-        | None
-    ) = None
-    risk_tolerance: (
-        Annotated[
-            float,
-            Field(
-                ge=-TOLERANCE_MAX,
-                le=TOLERANCE_MAX,
-                description="gamma = -1/risk_tolerance: about the R at which one would accept a coin flip "
-                "between winning R and losing R/2. At least 1e-6 in magnitude.",
-            ),
-        ]
-        | None
-    ) = None
-
-
-Risk = Annotated[MeanRisk | ExpectileRisk | EntropicRisk, Field(discriminator="measure")]
 
 
 class FeatureDescription(Schema):
@@ -118,6 +64,18 @@ class MultiArmedModel(Schema):
 
 
 Model = Annotated[SharedModel | DisjointModel | MultiArmedModel, Field(discriminator="type")]
+
+
+def _tags(union: Any) -> frozenset[str]:
+    """The values of a union's discriminator, as its members declare them."""
+    members, field = get_args(union)
+    return frozenset(
+        tag for member in get_args(members) for tag in get_args(member.model_fields[field.discriminator].annotation)
+    )
+
+
+UNION_TAGS = {"risk": _tags(Risk), "model": _tags(Model)}
+"""What pydantic puts into the path of an error, below the field, to say which member of the union it judged by."""
 
 
 class ArmConfiguration(Schema):
@@ -214,3 +172,7 @@ class CampaignConfiguration(Schema):
     algorithm: Algorithm = Algorithm()
     reward: RewardRules = RewardRules()
     seed: Annotated[int, Field(ge=0, le=INTEGER_MAX)] = 0
+
+    def measure(self) -> Measure:
+        """The risk measure of a resolved campaign. Raises ValueError for one that is not resolved."""
+        return self.risk.to_measure(self.reward.minimum, self.reward.maximum)

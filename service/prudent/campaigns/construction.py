@@ -1,21 +1,13 @@
 """From a resolved configuration to the policy that it describes."""
 
-from typing import TypeVar
-
 import numpy as np
 
-from prudent.campaigns.configuration import (
-    CampaignConfiguration,
-    EntropicRisk,
-    ExpectileRisk,
-    MultiArmedModel,
-)
+from prudent.campaigns.configuration import CampaignConfiguration, MultiArmedModel
+from prudent.campaigns.values import known
 from prudent.core.confidence import ConfidenceSettings
 from prudent.core.estimators import Estimator, ExactMinimizer, OnePass, OnlineGradient, Ridge
-from prudent.core.losses import EntropicLoss, ExpectileLoss, Loss, SquaredLoss
+from prudent.core.measures import Loss
 from prudent.core.policy import FeatureMap, Policy
-
-T = TypeVar("T")
 
 
 def build_policy(creation: CampaignConfiguration, current: CampaignConfiguration, *, arms: int) -> Policy:
@@ -26,7 +18,7 @@ def build_policy(creation: CampaignConfiguration, current: CampaignConfiguration
     second. arms: how many are registered now.
     """
     feature_map = feature_map_of(creation)
-    loss = loss_of(creation)
+    loss = creation.measure().loss
     shared = creation.model.type == "shared"
     return Policy(
         loss=loss,
@@ -38,21 +30,11 @@ def build_policy(creation: CampaignConfiguration, current: CampaignConfiguration
     )
 
 
-def loss_of(configuration: CampaignConfiguration) -> Loss:
-    """The loss that elicits the campaign's risk measure."""
-    risk, reward = configuration.risk, configuration.reward
-    if isinstance(risk, ExpectileRisk):
-        return ExpectileLoss(_known(risk.level))
-    if isinstance(risk, EntropicRisk):
-        return EntropicLoss(_known(risk.gamma), _known(reward.minimum), _known(reward.maximum))
-    return SquaredLoss()
-
-
 def index_settings(configuration: CampaignConfiguration) -> ConfidenceSettings:
     """The dials of the bonus."""
     algorithm = configuration.algorithm
     return ConfidenceSettings(
-        regularization=_known(algorithm.regularization),
+        regularization=known(algorithm.regularization),
         delta=algorithm.delta,
         noise_scale=algorithm.noise_scale,
         parameter_bound=algorithm.parameter_bound,
@@ -81,7 +63,7 @@ def feature_map_of(configuration: CampaignConfiguration) -> FeatureMap:
 
 def _estimator(configuration: CampaignConfiguration, loss: Loss, blocks: int, dimension: int) -> Estimator:
     algorithm = configuration.algorithm
-    regularization = _known(algorithm.regularization)
+    regularization = known(algorithm.regularization)
     bound = algorithm.parameter_bound if algorithm.projection else None
     if algorithm.name == "linucb":
         return Ridge(blocks, dimension, regularization)
@@ -97,15 +79,8 @@ def _estimator(configuration: CampaignConfiguration, loss: Loss, blocks: int, di
         regularization,
         bound,
         feature_bound=algorithm.feature_bound,
-        episode_length=_known(algorithm.episode_length),
-        schedule=_known(algorithm.step_schedule),
-        step_size=_known(algorithm.step_size),
+        episode_length=known(algorithm.episode_length),
+        schedule=known(algorithm.step_schedule),
+        step_size=known(algorithm.step_size),
         start_observations=start_observations,
     )
-
-
-def _known(value: T | None) -> T:
-    """A value that resolution filled in."""
-    if value is None:
-        raise ValueError("the configuration is not resolved")
-    return value

@@ -1,6 +1,6 @@
 """The vocabulary of the contract: ids, numbers and limits, strict in what they accept."""
 
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
@@ -14,6 +14,23 @@ FEATURE_MAX = 1e6
 REWARD_MAX = 1e9
 INTEGER_MAX = 2**53 - 1
 DESCRIPTION_MAX = 2_000
+
+T = TypeVar("T")
+
+
+class InvalidConfigurationError(ValueError):
+    """A combination of settings that makes no sense. ``field`` is its dotted name in the request."""
+
+    def __init__(self, field: str, message: str) -> None:
+        super().__init__(message)
+        self.field, self.message = field, message
+
+
+def known(value: T | None) -> T:
+    """A value that resolution filled in. Raises ValueError where it did not."""
+    if value is None:
+        raise ValueError("the configuration is not resolved")
+    return value
 
 
 def _not_a_path_step(value: str) -> str:

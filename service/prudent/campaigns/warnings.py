@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from prudent.campaigns.configuration import CampaignConfiguration, EntropicRisk
-from prudent.campaigns.construction import feature_map_of, loss_of
+from prudent.campaigns.configuration import CampaignConfiguration
+from prudent.campaigns.construction import feature_map_of
 from prudent.core.numerics.wide import WELL_POSED
 
 OBSERVATIONS = 1_000_000
@@ -19,14 +19,13 @@ def configuration_warnings(configuration: CampaignConfiguration) -> list[str]:
 def _about_ridge(configuration: CampaignConfiguration) -> str | None:
     """Whether the ridge is too small for the features' scale.
 
-    theta is right to 1e-8 while n L^2 c / alpha <= 1e8, c the curvature of an observation: M, and |gamma| for the
-    entropic loss, as E d2 = |gamma| at the truth and M is far above what is met. L is feature_bound, or the largest
-    norm of the features registered with the arms where that is larger. Said where a million observations exceed it.
+    theta is right to 1e-8 while n L^2 c / alpha <= 1e8, c the curvature to expect of an observation. L is
+    feature_bound, or the largest norm of the features registered with the arms where that is larger. Said where a
+    million observations exceed it.
     """
     alpha = configuration.algorithm.regularization or 1.0
     size = max(configuration.algorithm.feature_bound, _largest_registered(configuration))
-    risk = configuration.risk
-    curvature = abs(risk.gamma or 0.0) if isinstance(risk, EntropicRisk) else loss_of(configuration).curvature_max
+    curvature = configuration.measure().loss.typical_curvature
     load = size * size * curvature / alpha
     # The advice has three digits: who follows it is not warned again.
     if OBSERVATIONS * load <= 1.01 * WELL_POSED:

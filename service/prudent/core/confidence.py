@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.blas import dgemm, dnrm2
 
-from prudent.core.losses import EntropicLoss, Loss, SquaredLoss
+from prudent.core.measures import Loss
 from prudent.core.numerics.cholesky import inverse_factor, log_determinant_of, with_row
 
 Bonus = Literal["local", "global", "local-tight", "global-tight"]
@@ -114,7 +114,7 @@ class Confidence:
             self._metric_ridge = alpha / m
             self._radius_weight, self._bound_weight = doubled * sqrt(kappa / m), doubled * sqrt(alpha / m)
         # where the curvature is 1 the two sums are one
-        is_flat = isinstance(loss, SquaredLoss)
+        is_flat = loss.has_unit_curvature
         self._takes_known = (self._is_local or is_flat) and self._metric_ridge == alpha
         self._is_one = (not self._is_local or is_flat) and self._metric_ridge == self._radius_ridge
         self._base = dimension * log(self._radius_ridge)
@@ -236,7 +236,7 @@ def _root(square: float) -> float:
 
 
 def _conditioning(loss: Loss, settings: ConfidenceSettings) -> float:
-    """Kappa as a number. Self-concordant: 1 + 2 |gamma| L S, for the entropic loss and a ball of radius S."""
+    """Kappa as a number. Self-concordant: 1 + 2 c L S, for a loss of self-concordance c and a ball of radius S."""
     choice = settings.conditioning
     if settings.linear:
         return 1.0
@@ -245,7 +245,7 @@ def _conditioning(loss: Loss, settings: ConfidenceSettings) -> float:
     if choice == "theory":
         return loss.conditioning
     if choice == "self-concordant":
-        if not isinstance(loss, EntropicLoss) or settings.parameter_bound is None:
-            raise ValueError("self-concordant conditioning needs the entropic loss and a parameter bound")
-        return 1 + 2 * abs(loss.gamma) * settings.feature_bound * settings.parameter_bound
+        if loss.self_concordance is None or settings.parameter_bound is None:
+            raise ValueError("self-concordant conditioning needs a self-concordant loss and a parameter bound")
+        return 1 + 2 * loss.self_concordance * settings.feature_bound * settings.parameter_bound
     return float(choice)

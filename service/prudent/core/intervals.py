@@ -33,7 +33,7 @@ from scipy.special import stdtrit
 
 from prudent.core.estimators import Estimator, ExactMinimizer, OnePass, OnlineGradient, Ridge
 from prudent.core.estimators.blocks import MAGNITUDE_MAX
-from prudent.core.losses import Array
+from prudent.core.measures import Array
 
 LEVEL = 0.95
 SPARE_MIN = 10

@@ -18,7 +18,7 @@ from scipy.linalg.blas import dnrm2
 from prudent.core.confidence import Confidence, ConfidenceSettings
 from prudent.core.estimators import Estimator, ExactMinimizer
 from prudent.core.intervals import risk_intervals
-from prudent.core.losses import Loss
+from prudent.core.measures import Loss
 from prudent.core.snapshot import CorruptSnapshotError, pack, unpack
 
 Reason = Literal["external", "only-arm", "greedy", "warmup", "index"]

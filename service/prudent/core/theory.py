@@ -1,71 +1,15 @@
-"""What the theory promises: episode lengths, the confidence radius, and bounds on the regret.
+"""What the theory promises: the confidence radius, and a bound on the regret.
 
 Pure formulas in a campaign's constants; nothing here looks at data. Symbols and derivations are in
 docs/mathematics.md. Every promise is conditional: on linear risks <theta*, x> with ||theta*|| <= S and
 ||x|| <= L, on a noise scale that is a true bound, and on rewards that arrive before the next decision.
-Source: Saux & Maillard 2023, Theorems 1 and 2 and their lemmas, corrected where a docstring says so.
+Source: Saux & Maillard 2023, Theorem 1 and its lemmas, corrected where a docstring says so.
 """
 
 import math
 from dataclasses import dataclass
 
-from scipy.special import lambertw
-
 from prudent.core.confidence import Bonus, Radius
-from prudent.core.losses import EntropicLoss, Loss
-
-
-@dataclass(frozen=True, slots=True)
-class EpisodeLengths:
-    """Episode lengths h, in observations, after which an episode's Gram matrix is well conditioned.
-
-    theorem: the length in the paper's theorem; report this one. fixed_length: never longer. Both are valid for
-    one length fixed in advance. lemma_rederived: the paper's "tighter" lemma, whose boundary holds at all lengths
-    at once and is tuned at this one; solved correctly it is longer than the theorem's unless episodes are long.
-    lemma_in_public_code: what the authors' code computes for it, a quarter of that and not a valid length. The
-    lemma as printed, about 6.5/rho^2 at eps_h = 0.1 and delta = 0.05, is shorter still; we have its values and
-    found no formula that gives them, so it is not here.
-    """
-
-    theorem: int
-    fixed_length: int
-    lemma_rederived: int
-    lemma_in_public_code: int
-
-
-def episode_lengths(rho: float, feature_bound: float, eps_h: float, delta: float) -> EpisodeLengths:
-    """Return the episode lengths for features of norm at most L = feature_bound.
-
-    rho L^2 bounds from below the smallest eigenvalue of E x x^T; eps_h is the smallest eigenvalue wanted of an
-    episode's sum x x^T; delta the error probability. With u = 2 log(2/delta) and c = rho eps_h / L^2:
-
-    - theorem: ceil(2 eps_h / (rho L^2) + 8 log(2/delta) / rho^2);
-    - fixed_length: the root of rho h = eps_h / L^2 + 2 sqrt(h u), ceil((sqrt(u) + sqrt(u + c))^2 / rho^2);
-    - lemma_rederived: the same with u the root above 1 of u - log u = 1 + 2 log(2/delta), that is
-      u = -W(-delta^2 / (4 e)) on the lower branch, the price of holding at every h;
-    - lemma_in_public_code: a quarter of that before rounding up.
-
-    Raises ValueError for a value that is not positive and finite, rho above 1 or delta not below 1.
-    """
-    positive = all(0.0 < value < math.inf for value in (rho, feature_bound, eps_h, delta))
-    if not positive or rho > 1.0 or delta >= 1.0:
-        raise ValueError("rho must lie in (0, 1], delta in (0, 1), the bounds be positive and finite")
-    wanted = eps_h / (feature_bound * feature_bound)
-    fixed = 2.0 * math.log(2.0 / delta)
-    mixed = -float(lambertw(-delta * delta / (4.0 * math.e), -1).real)
-    uniform = _balanced(mixed, rho, wanted)
-    return EpisodeLengths(
-        theorem=math.ceil(2.0 * wanted / rho + 4.0 * fixed / (rho * rho)),
-        fixed_length=math.ceil(_balanced(fixed, rho, wanted)),
-        lemma_rederived=math.ceil(uniform),
-        lemma_in_public_code=math.ceil(0.25 * uniform),
-    )
-
-
-def _balanced(u: float, rho: float, wanted: float) -> float:
-    """Return the root h of rho h = wanted + 2 sqrt(h u)."""
-    root = (math.sqrt(u) + math.sqrt(u + rho * wanted)) / rho
-    return root * root
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,8 +18,8 @@ class Constants:
 
     dimension d of a block's features; blocks: 1 for the shared model, one an arm for the disjoint one.
     curvature_min, curvature_max: m and M, where the second derivative of the loss lies for all predictions in
-    question (`curvature_over_ball`). conditioning: kappa. regularization: alpha. noise_scale: sigma, in reward
-    units (entropic: their square root); parameter_bound: S; feature_bound: L. radius: of several blocks.
+    question (`Loss.curvature_within`). conditioning: kappa. regularization: alpha. noise_scale: sigma, in the
+    unit of d1 / sqrt(d2); parameter_bound: S; feature_bound: L. radius: of several blocks.
     arms_came_later: whether arms were added, so that the k-th has 6 delta/(pi^2 k^2) and not delta/K.
     Raises ValueError for what is not positive and finite, or delta not below 1.
     """
@@ -99,19 +43,6 @@ class Constants:
         bounds = (self.noise_scale, self.parameter_bound, self.feature_bound)
         if not all(0.0 < number < math.inf for number in sizes + losses + bounds) or self.delta >= 1.0:
             raise ValueError("constants must be positive and finite, and delta below 1")
-
-
-def curvature_over_ball(loss: Loss, reach: float) -> tuple[float, float]:
-    """Return the smallest and largest d2 for predictions in [-reach, reach], reach = L S in reward units.
-
-    The entropic loss's own bounds hold for predictions within the reward bounds [lo, hi]; over the ball the
-    exponent gamma (y - xi) lies between gamma (lo - reach) and gamma (hi + reach), in either order. The other
-    losses have the same bounds everywhere.
-    """
-    if not isinstance(loss, EntropicLoss):
-        return loss.curvature_min, loss.curvature_max
-    exponents = sorted((loss.gamma * (loss.minimum - reach), loss.gamma * (loss.maximum + reach)))
-    return abs(loss.gamma) * math.exp(exponents[0]), abs(loss.gamma) * math.exp(exponents[1])
 
 
 def confidence_radius(constants: Constants, observations: int) -> float:
@@ -204,42 +135,3 @@ def _within_reach(constants: Constants, bound: float, observations: int, warmup_
     gap = 2.0 * constants.feature_bound * constants.parameter_bound
     smaller = min(bound + gap * warmup_rounds, gap * observations)
     return smaller if math.isfinite(smaller) else None
-
-
-def streaming_regret_bound(
-    constants: Constants, observations: int, bonus: Bonus, rho: float, *, eigenvalue_delta: float | None = None
-) -> float | None:
-    """Return Theorem 2's bound on the regret, for features that vary: rho L^2 I <= E x x^T in every round.
-
-    The printed bound takes the root of a negative number. With a = kappa alpha - (4 m L^2/rho) log(2/delta),
-    b = m rho L^2/2 and t1 = max(1, 1 + ceil(-a/b)), the round from which a + b (t - 1), a lower bound on the
-    smallest eigenvalue of H, is not negative:
-
-    R_T <= 2 c_T [sqrt(t1 P_t1) + (2 L/b) (sqrt(a + b (T - 1)) - sqrt(a + b (t1 - 1)))],
-
-    P as in `regret_bound`; up to round t1 the bound is Theorem 1's. For the local bonuses and one block, and for
-    an estimate for which the bonus is a confidence bound: OGD's is one only if its `ogd_bonus` bounds the distance
-    to the exact minimiser, and the regret of that term is not in here. The eigenvalue bound holds in one round
-    with probability 1 - eigenvalue_delta (delta if None); delta/T makes it hold in all of them.
-    None where rho is 0 (fixed arms), where the bonus is global or there are several blocks, and where not finite.
-    Source: Saux & Maillard 2023, Theorem 2, corrected. Raises ValueError for rho outside [0, 1], for an
-    eigenvalue_delta outside (0, 1) or a negative number of observations.
-    """
-    delta = constants.delta if eigenvalue_delta is None else eigenvalue_delta
-    if not 0.0 <= rho <= 1.0 or not 0.0 < delta < 1.0:
-        raise ValueError("rho must lie in [0, 1], eigenvalue_delta in (0, 1)")
-    if rho == 0.0 or constants.blocks > 1 or not bonus.startswith("local"):
-        return None
-    lowest, square = constants.curvature_min, constants.feature_bound**2
-    ridge = constants.conditioning * constants.regularization
-    a = ridge - 4.0 * lowest * square / rho * math.log(2.0 / delta)
-    b = lowest * rho * square / 2.0
-    first = min(max(1, 1 + math.ceil(-a / b)), observations)
-    potential = 2.0 * max(1.0 / lowest, square / ridge) * _volume(constants, lowest / ridge, 1, first)
-    rest = 0.0
-    if observations > first:
-        rest = (
-            2.0 * constants.feature_bound / b * (math.sqrt(a + b * (observations - 1)) - math.sqrt(a + b * (first - 1)))
-        )
-    bound = 2.0 * bonus_multiplier(constants, observations, bonus) * (math.sqrt(first * potential) + rest)
-    return _within_reach(constants, bound, observations, 0)

@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 
 from fastapi import Request
 
-from prudent.campaigns import configuration_warnings, loss_of
+from prudent.campaigns import configuration_warnings
 from prudent.dashboard import figures, formatting
 from prudent.dashboard.figures import ArmLine, Figure, Theta
-from prudent.dashboard.formatting import measure, measure_in_full, number
+from prudent.dashboard.formatting import number
 from prudent.dashboard.overview import Overview, usual_features
 from prudent.dashboard.rendering import asks_for_keys, base_address, curl
 from prudent.ledger.commands import ModelReport, Prospect, ScoredArm
@@ -66,11 +66,12 @@ def make_view(campaign: Overview, report: ModelReport | None, prospect: Prospect
 
 def _charts(campaign: Overview, lines: Sequence[ArmLine], report: ModelReport | None) -> dict[str, Figure | None]:
     coloured = [line for line in lines if line.colour is not None]
+    measure = campaign.configuration.measure()
     in_order = sorted(coloured, key=lambda line: line.colour or 0)
     return {
         "shares": figures.shares(campaign),
-        "worth": figures.worth(coloured, formatting.unit(campaign.configuration)),
-        "rewards": figures.rewards(campaign, in_order, formatting.measure(campaign.configuration)),
+        "worth": figures.worth(coloured, measure.quantity),
+        "rewards": figures.rewards(campaign, in_order, measure),
         "parameters": _parameters(campaign, in_order, report),
     }
 
@@ -110,13 +111,13 @@ def _usual(campaign: Overview) -> str:
 
 def arm_reports(campaign: Overview) -> list[ArmReport]:
     """What the newest decisions and the rewards that were read say of each arm."""
-    loss = loss_of(campaign.configuration)
+    measure = campaign.configuration.measure()
     statuses = {arm.arm_id: arm.status for arm in campaign.arms}
     plays = Counter(play.arm_id for play in campaign.plays)
     reports = []
     for arm_id in campaign.arm_ids:
         tally = ArmTally(rewards=array("d", campaign.rewards.get(arm_id, ())), plays=plays[arm_id])
-        reports.append(describe_arm(arm_id, statuses.get(arm_id), tally, len(campaign.plays), loss))
+        reports.append(describe_arm(arm_id, statuses.get(arm_id), tally, len(campaign.plays), measure))
     return reports
 
 
@@ -162,16 +163,17 @@ def learning(campaign: Overview, reports: Sequence[ArmReport]) -> Learning:
 def caution(campaign: Overview, reports: Sequence[ArmReport]) -> str | None:
     """What choosing by the average alone would do instead; None where it says nothing, or not enough is known."""
     known = _in_the_race(reports, REWARDS_MIN)
-    if campaign.configuration.risk.measure == "mean" or len(known) < 2:
+    measure = campaign.configuration.measure()
+    if measure.is_mean or len(known) < 2:
         return None
-    price = price_of_caution(known, measure_in_full(campaign.configuration))
+    price = price_of_caution(known, measure)
     by_id = {one.arm_id: one.rewards for one in known}
     if price.best_by_mean is None or price.best_by_risk is None or price.best_by_mean == price.best_by_risk:
         return price.sentence
     bold, careful = by_id[price.best_by_mean], by_id[price.best_by_risk]
     return (
         f"By the average alone, {price.best_by_mean} would lead: {number(bold.mean)} against {number(careful.mean)}. "
-        f"By the {measure(campaign.configuration)} it is {price.best_by_risk}: "
+        f"By the {measure.noun} it is {price.best_by_risk}: "
         f"{number(careful.risk)} against {number(bold.risk)}. That caution costs "
         f"{number(price.mean_difference)} a decision on average."
     )

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from prudent.core.measures import Measure
 from prudent.dashboard.formatting import number
 from prudent.dashboard.overview import Overview, trailing_shares
 
@@ -190,7 +191,7 @@ def _key(*, with_intervals: bool) -> list[Figure]:
     return [trace | {"x": [None], "y": [None], "hoverinfo": "skip"} for trace in key]
 
 
-def rewards(campaign: Overview, lines: Sequence[ArmLine], measure: str) -> Figure | None:
+def rewards(campaign: Overview, lines: Sequence[ArmLine], measure: Measure) -> Figure | None:
     """Histograms of the arms' rewards, one below the other, with mean and measure marked; None without any."""
     known = [line for line in lines if line.rewards and line.colour is not None]
     if not known:
@@ -253,11 +254,11 @@ def rewards(campaign: Overview, lines: Sequence[ArmLine], measure: str) -> Figur
     return {"data": traces, "layout": layout}
 
 
-def _marks(line: ArmLine, suffix: str, measure: str, *, is_first: bool) -> list[Figure]:
+def _marks(line: ArmLine, suffix: str, measure: Measure, *, is_first: bool) -> list[Figure]:
     """Lines at an arm's mean and at its risk, from the floor to above its histogram."""
     marks = [("mean", line.mean, "dot", _MUTED)]
-    if measure != "mean":
-        marks.append((measure, line.risk, "solid", _INK))
+    if not measure.is_mean:
+        marks.append((measure.noun, line.risk, "solid", _INK))
     return [
         {
             "type": "scatter",
@@ -269,7 +270,7 @@ def _marks(line: ArmLine, suffix: str, measure: str, *, is_first: bool) -> list[
             "y": [0, 1.1],
             "yaxis": f"y{suffix}",
             "line": {"dash": dash, "width": 2, "color": tint},
-            "marker": {"size": [0, 7], "color": tint, "symbol": "diamond" if name == measure else "circle"},
+            "marker": {"size": [0, 7], "color": tint, "symbol": "diamond" if name == measure.noun else "circle"},
             "hovertemplate": f"{name} %{{x:.3f}}<extra></extra>",
         }
         for name, value, dash, tint in marks

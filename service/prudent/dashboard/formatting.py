@@ -3,7 +3,6 @@
 import math
 
 from prudent.campaigns import CampaignConfiguration
-from prudent.campaigns.configuration import EntropicRisk, ExpectileRisk, MeanRisk
 
 NONE, MINUS = "\N{EN DASH}", "\N{MINUS SIGN}"
 REASONS = {
@@ -62,47 +61,6 @@ def percent(share: float | None) -> str:
     if 0.99 < share < 1:
         return ">99%"
     return f"{100 * share:.0f}%"
-
-
-def measure(configuration: CampaignConfiguration) -> str:
-    """The name of the risk measure in a sentence, or at the head of a column."""
-    name = configuration.risk.measure
-    return "entropic risk" if name == "entropic" else name
-
-
-def unit(configuration: CampaignConfiguration) -> str:
-    """What an estimate is of, for the axis of a chart."""
-    name = measure(configuration)
-    return "average reward" if name == "mean" else f"{name} of the reward"
-
-
-def aim(configuration: CampaignConfiguration) -> str:
-    """What the campaign maximises, in a sentence."""
-    risk = configuration.risk
-    if isinstance(risk, MeanRisk):
-        return "Looks for the best average reward."
-    if isinstance(risk, ExpectileRisk):
-        weight = risk.downside_weight or 1.0
-        if weight > 1:
-            return f"Cautious: a shortfall counts {weight:.3g} times as much as a surplus."
-        if weight < 1:
-            return f"Seeks risk: a surplus counts {1 / weight:.3g} times as much as a shortfall."
-        return "Looks for the best average reward."
-    assert isinstance(risk, EntropicRisk)  # noqa: S101  # the union has three members
-    tolerance = risk.risk_tolerance or 0.0
-    if tolerance > 0:
-        return f"Cautious: large losses count more than in proportion (risk tolerance {tolerance:.4g})."
-    return f"Seeks risk: large wins count more than in proportion (risk tolerance {tolerance:.4g})."
-
-
-def measure_in_full(configuration: CampaignConfiguration) -> str:
-    """The risk measure with its level, as the literature says it."""
-    risk = configuration.risk
-    if isinstance(risk, ExpectileRisk):
-        return f"expectile, level {risk.level:.4g}"
-    if isinstance(risk, EntropicRisk):
-        return f"entropic risk, gamma {risk.gamma:.4g}"
-    return "mean"
 
 
 def feature_names(configuration: CampaignConfiguration) -> list[str]:

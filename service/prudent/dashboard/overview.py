@@ -201,6 +201,7 @@ def read_list(connection: Connection, after: str) -> list[Listed]:
 
 def _listed(row: CampaignRow, arms: list[ArmRow], plays: list[PlayRow]) -> Listed:
     configuration = CampaignConfiguration.model_validate_json(row.configuration)
+    measure = configuration.measure()
     colours = {arm.arm_id: place for place, arm in enumerate(arms[:COLOURS], 1)}
     bar: list[Part] = []
     start = 0.0
@@ -209,9 +210,9 @@ def _listed(row: CampaignRow, arms: list[ArmRow], plays: list[PlayRow]) -> Liste
         start += count / len(plays)
     return Listed(
         campaign_id=configuration.campaign_id,
-        about=configuration.description or formatting.aim(configuration),
+        about=configuration.description or measure.aim,
         status=row.status,
-        measure=formatting.measure_in_full(configuration),
+        measure=measure.title,
         arms=len(arms),
         rewards=row.head,
         last_at=plays[0].created_at if plays else None,

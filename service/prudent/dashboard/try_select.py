@@ -223,4 +223,4 @@ def _chart(campaign: Overview, prospect: Prospect) -> Figure | None:
     lines = [
         with_score(ArmLine(arm.arm_id, "active", coloured.get(arm.arm_id)), arm) for arm in prospect.arms[:COLOURS]
     ]
-    return figures.worth(lines, formatting.unit(campaign.configuration))
+    return figures.worth(lines, campaign.configuration.measure().quantity)

@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prudent.core.estimators import ExactMinimizer, OnePass, OnlineGradient
-from prudent.core.losses import EntropicLoss
-from prudent.core.theory import Constants, curvature_over_ball, regret_bound
+from prudent.core.theory import Constants, regret_bound
 from prudent.ledger.commands import ArmModel, ModelReport
 from prudent.ledger.explanation import feature_names, interval_of
 from prudent.ledger.state import CampaignState
@@ -87,17 +86,14 @@ def _why_conditioning_is_not_guaranteed(state: CampaignState) -> str | None:
         return None
     if conditioning not in {"theory", "self-concordant"}:
         return "A conditioning given as a number is a dial."
-    if not isinstance(loss, EntropicLoss):
-        return None
     if conditioning == "self-concordant":
         if algorithm.bonus.startswith("global"):
             return "Self-concordant conditioning relates local metrics only."
         return None
     reach = algorithm.feature_bound * (algorithm.parameter_bound or 0.0)
-    if -reach < loss.minimum or reach > loss.maximum:
-        return (
-            "The entropic curvature bounds hold for predictions within the reward bounds only; the ball exceeds them."
-        )
+    lowest, highest = loss.prediction_bounds
+    if -reach < lowest or reach > highest:
+        return "The loss's curvature bounds hold for predictions within the reward bounds only; the ball exceeds them."
     return None
 
 
@@ -121,7 +117,7 @@ def _regret_bound(state: CampaignState) -> float | None:
     curvature_min, curvature_max = loss.curvature_min, loss.curvature_max
     if settings.conditioning == "self-concordant":
         # This conditioning holds beyond the reward bounds, where the loss's own m does not.
-        curvature_min = curvature_over_ball(loss, settings.feature_bound * confidence.parameter_bound)[0]
+        curvature_min = loss.curvature_within(settings.feature_bound * confidence.parameter_bound)[0]
     blocks, dimension = policy.estimator.theta.shape
     if not blocks:
         return None

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prudent.core.losses import Loss
-from prudent.core.samples import empirical_risk, risk_interval
+from prudent.core.measures import Measure
 from prudent.reporting.collection import ArmTally
 
 
@@ -46,7 +45,7 @@ class ArmReport:
     rewards: Rewards
 
 
-def describe_arm(arm_id: str, status: str | None, tally: ArmTally, plays: int, loss: Loss) -> ArmReport:
+def describe_arm(arm_id: str, status: str | None, tally: ArmTally, plays: int, measure: Measure) -> ArmReport:
     """The arm's counts, and statistics of its rewards. plays: of all arms together."""
     return ArmReport(
         arm_id=arm_id,
@@ -56,7 +55,7 @@ def describe_arm(arm_id: str, status: str | None, tally: ArmTally, plays: int, l
         pending=tally.pending,
         expired=tally.expired,
         external=describe_external(tally.external, tally.agreed),
-        rewards=_rewards(tally, loss),
+        rewards=_rewards(tally, measure),
     )
 
 
@@ -65,12 +64,12 @@ def describe_external(decisions: int, agreed: int) -> External:
     return External(decisions, agreed, agreed / decisions if decisions else None)
 
 
-def _rewards(tally: ArmTally, loss: Loss) -> Rewards:
+def _rewards(tally: ArmTally, measure: Measure) -> Rewards:
     values = np.frombuffer(tally.rewards) if tally.rewards else np.zeros(0)
     sources = {source.replace("-", "_"): tally.sources[source] for source in ("reward", "default", "warm-start")}
     if not len(values):
         return Rewards(0, None, None, None, None, None, None, sources)
-    risk = empirical_risk(loss, values)
+    risk = measure.risk(values)
     return Rewards(
         n=len(values),
         mean=float(values.mean()),
@@ -78,6 +77,6 @@ def _rewards(tally: ArmTally, loss: Loss) -> Rewards:
         minimum=float(values.min()),
         maximum=float(values.max()),
         risk=risk,
-        interval=risk_interval(loss, values, risk),
+        interval=measure.interval(values, risk),
         sources=sources,
     )

@@ -3,7 +3,7 @@
 Every page is a transaction of its own, so that a long report holds nothing back. The picture is that of the head read
 at the start: later rewards are left out of the log, and their decisions count as pending.
 
-Memory: 9 bytes a reward and about 1 KB an arm, then what `prudent.core.samples` needs for one arm at a time. Requests
+Memory: 9 bytes a reward and about 1 KB an arm, then what `prudent.core.measures` needs for one arm at a time. Requests
 to a shared model may bring arms of their own, any number of them; those beyond `UNREGISTERED_MAX` are counted together.
 """
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from prudent.core.measures import Measure
 from prudent.reporting.arms import ArmReport
 from prudent.store.campaigns import CampaignRow
 from prudent.store.reports import ChoiceRow
@@ -43,8 +44,8 @@ class Learning:
     note: str
 
 
-def price_of_caution(arms: Sequence[ArmReport], measure: str) -> PriceOfCaution:
-    """Compare the arms that can be chosen and have rewards. measure: the risk measure in words."""
+def price_of_caution(arms: Sequence[ArmReport], measure: Measure) -> PriceOfCaution:
+    """Compare the arms that can be chosen and have rewards."""
     if not arms:
         return PriceOfCaution(None, None, None, None, "No arm that can be chosen has rewards yet.")
     by_risk, by_mean = _best(arms, "risk"), _best(arms, "mean")
@@ -52,14 +53,14 @@ def price_of_caution(arms: Sequence[ArmReport], measure: str) -> PriceOfCaution:
         by_mean = by_risk
     loss_of_mean = _value(by_mean, "mean") - _value(by_risk, "mean")
     gain = _value(by_risk, "risk") - _value(by_mean, "risk")
-    if measure == "mean":
+    if measure.is_mean:
         sentence = f"The campaign goes by the mean, and {by_risk.arm_id} has the best: there is no caution to pay for."
     elif by_mean is by_risk:
-        sentence = f"{by_risk.arm_id} is best by the mean, too: minding the {measure} costs nothing."
+        sentence = f"{by_risk.arm_id} is best by the mean, too: minding the {measure.title} costs nothing."
     else:
         sentence = (
             f"By the mean it would be {by_mean.arm_id}; {by_risk.arm_id} has {loss_of_mean:.4g} less of it, "
-            f"and {gain:.4g} more of the {measure}."
+            f"and {gain:.4g} more of the {measure.title}."
         )
     return PriceOfCaution(by_mean.arm_id, by_risk.arm_id, loss_of_mean, gain, sentence)
 

@@ -4,9 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from prudent.campaigns import Risk, loss_of
-from prudent.campaigns.configuration import EntropicRisk, ExpectileRisk
-from prudent.core.samples import INTERVAL_COUNT_MIN
+from prudent.core.measures import INTERVAL_COUNT_MIN
 from prudent.reporting.arms import ArmReport, External, describe_arm, describe_external
 from prudent.reporting.collection import Collection, Connect, collect
 from prudent.reporting.comparison import Learning, PriceOfCaution, describe_learning, price_of_caution
@@ -48,11 +46,13 @@ def report(connect: Connect, campaign_id: str, clock: Callable[[], int]) -> Camp
 def assemble(found: Collection) -> CampaignReport:
     """The report of what was counted."""
     configuration, tallies = found.configuration, found.tallies
-    loss = loss_of(configuration)
+    measure = configuration.measure()
     statuses = {arm.arm_id: arm.status for arm in found.arms}
     everything = [*tallies.by_arm.values(), tallies.others]
     plays = sum(tally.plays for tally in everything)
-    arms = [describe_arm(arm_id, statuses.get(arm_id), tally, plays, loss) for arm_id, tally in tallies.by_arm.items()]
+    arms = [
+        describe_arm(arm_id, statuses.get(arm_id), tally, plays, measure) for arm_id, tally in tallies.by_arm.items()
+    ]
     in_the_race = [arm for arm in arms if arm.status in (None, "active") and arm.rewards.n]
     return CampaignReport(
         campaign_id=configuration.campaign_id,
@@ -68,16 +68,7 @@ def assemble(found: Collection) -> CampaignReport:
         ),
         arms=arms,
         unlisted={"plays": tallies.others.plays, "rewards": len(tallies.others.rewards)},
-        price_of_caution=price_of_caution(in_the_race, name_of(configuration.risk)),
+        price_of_caution=price_of_caution(in_the_race, measure),
         learning=describe_learning(in_the_race, found.recent, found.campaign),
         interval_note=INTERVAL_NOTE,
     )
-
-
-def name_of(risk: Risk) -> str:
-    """The risk measure in words."""
-    if isinstance(risk, ExpectileRisk):
-        return f"expectile at level {risk.level:.4g}"
-    if isinstance(risk, EntropicRisk):
-        return f"entropic risk at gamma {risk.gamma:.4g}"
-    return "mean"

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.blas import dnrm2
 
-from prudent.core.losses import Array
+from prudent.core.measures import Array
 
 StateArrays: TypeAlias = dict[str, NDArray[np.float64] | NDArray[np.int64]]
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from prudent.core.estimators.blocks import BlockRows, Histories, check_observation, is_gram
 from prudent.core.estimators.incremental import Window
-from prudent.core.losses import Array, EntropicLoss, Loss
+from prudent.core.measures import Array, Loss
 from prudent.core.numerics.newton import Solution, minimise, weighted_gram
 from prudent.core.numerics.wide import is_doubtful, refine_piecewise, sum_rounding
 
@@ -21,12 +21,12 @@ class ExactMinimizer:
     was called. A solve without a certificate is not believed: the block keeps its theta (its observations
     too), and the solve is counted in `uncertified`.
 
-    The squared and the expectile loss are refitted from sums (`incremental`), at a cost nearly constant in n. The
+    Piecewise quadratic losses are refitted from sums (`incremental`), at a cost nearly constant in n. The
     full solver takes over, and a new reference is made, for a block's first fit, where that refit fails or has no
     certificate of its own, and after every 2 sqrt(n) observations: then it starts at the refit's theta and so
     checks it on all observations. `full_fits` counts its solves, `corrections` the checked thetas it did not certify.
     Inside the ball, where rounding may show in a certified theta (`is_doubtful`: rewards that cancel), theta is refined
-    from all observations in wider arithmetic, at the cost of a Newton step. The entropic loss has no such refinement.
+    from all observations in wider arithmetic, at the cost of a Newton step. Other losses have no such refinement.
 
     Public arrays, valid after `refresh` and until `add_block` or `restore`; not to be written to:
     theta (B, d); gram (B, d, d), sum of x x^T; weighted_gram (B, d, d), sum of d2 x x^T at theta, both exactly
@@ -151,13 +151,13 @@ class ExactMinimizer:
         self.corrections += is_checked and solution.iterations > 0
 
     def _fit_in_full(self, block: int, features: Array, rewards: Array, start: Array, multiplier: float) -> Solution:
-        guess = self._guess(block, features, rewards) if isinstance(self.loss, EntropicLoss) else None
+        guess = None if self.loss.is_piecewise_quadratic else self._guess(block, features, rewards)
         solution = minimise(self.loss, features, rewards, self.regularization, self.bound, start, multiplier, guess)
         self.full_fits += 1
         self._windows[block] = None
         if solution.certified:
             self._adopt(block, solution)
-            if not isinstance(self.loss, EntropicLoss):
+            if self.loss.is_piecewise_quadratic:
                 self._windows[block] = Window(self.loss, features, rewards, self.regularization, self.bound, solution)
         else:
             self._keep(block, features, rewards)
@@ -188,7 +188,7 @@ class ExactMinimizer:
     def _refine(self, block: int, slope_squares: float) -> None:
         """Repair what rounding has done to a certified theta inside the ball, where it may be seen."""
         loss, theta = self.loss, self.theta[block]
-        if isinstance(loss, EntropicLoss):
+        if not loss.is_piecewise_quadratic:
             return
         gram, alpha = self.weighted_gram[block], self.regularization
         trace = float(gram.trace())

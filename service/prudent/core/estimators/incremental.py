@@ -1,6 +1,6 @@
 """Refits of the piecewise quadratic losses at a cost that hardly depends on how much has been observed.
 
-For the squared and the expectile loss d2 takes one value where y >= xi and one where y < xi. So between two fits
+For such a loss d2 takes one value where y >= xi and one where y < xi. So between two fits
 the Hessian changes by the new observations and by those whose residual changed sign, and all else about the fit
 follows from sums over the observations (see `sums`). A fit adds the new observations to the sums, minimises the
 quadratic over the ball, moves the observations that changed sides, and repeats until none does; only those near
@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from prudent.core.estimators.reference import Reference, refer
 from prudent.core.estimators.sums import Sums, norm
-from prudent.core.losses import Array, ExpectileLoss, SquaredLoss
+from prudent.core.measures import Array, Loss
 from prudent.core.numerics.newton import CERTIFICATE, POLISH_MIN, Solution
 from prudent.core.numerics.trust_region import QuadraticModel, fitted_multiplier
 
@@ -49,7 +49,7 @@ class Window:
 
     def __init__(
         self,
-        loss: SquaredLoss | ExpectileLoss,
+        loss: Loss,
         features: Array,
         rewards: Array,
         alpha: float,

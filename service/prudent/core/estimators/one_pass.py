@@ -8,9 +8,8 @@ from numpy.typing import NDArray
 from scipy.linalg.blas import ddot, dgemv, dger, dscal
 
 from prudent.core.estimators.blocks import MAGNITUDE_MAX, BlockRows, StateArrays, check_observation, is_gram, take
-from prudent.core.estimators.implicit import implicit_step
 from prudent.core.estimators.start import Start
-from prudent.core.losses import Array, Loss
+from prudent.core.measures import Array, Loss
 from prudent.core.numerics.trust_region import QuadraticModel, project
 
 REGULARIZATION_MIN, REGULARIZATION_MAX = 1e-50, 1e50
@@ -30,8 +29,8 @@ class OnePass:
         theta = argmin over ||z|| <= bound of ||z - theta'||_A,    then A += d2(y, u) x x^T.
 
     u is theta's own prediction after the step, <theta', x>, and lies between u0 and y. The curvature is taken
-    there: at u0 one rare large reward under the entropic loss would inflate A for good, and nothing would be
-    learned after it. For the squared loss without a ball this is ridge regression, exactly.
+    there: at u0 one rare large reward under a steep loss would inflate A for good, and nothing would be
+    learned after it. With unit curvature and without a ball this is ridge regression, exactly.
 
     A^-1 = R R^T is kept by its factor R, (d, d), not triangular, which an observation changes by one rank:
     R -= d2 / (s^2 + s) (R f) f^T, f = R^T x, s = sqrt(1 + d2 q). R R^T cannot become indefinite, and R's condition
@@ -138,7 +137,7 @@ class OnePass:
         prediction = image.item(-1)
         image[-1] = 0.0
         leverage = ddot(image, image)
-        slope, curvature = implicit_step(self.loss, y, prediction, leverage)
+        slope, curvature = self.loss.implicit_step(y, prediction, leverage)
         if not (abs(slope) <= MAGNITUDE_MAX and curvature <= MAGNITUDE_MAX):
             self.skipped_steps += 1
             return

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from prudent.core.estimators.blocks import MAGNITUDE_MAX, BlockRows, StateArrays, check_observation, is_gram
 from prudent.core.estimators.start import Start
-from prudent.core.losses import Array, EntropicLoss, Loss
+from prudent.core.measures import Array, Loss
 from prudent.core.numerics.trust_region import project
 
 Schedule: TypeAlias = Literal["harmonic", "theory"]
@@ -36,9 +36,10 @@ class OnlineGradient:
     in the log.
 
     Safeguards, ours: where an episode's features exceed the bound, sum ||x||^2 > h L^2 in a block, its step is
-    at most 1 / (M sum ||x||^2 + alpha), which cannot diverge. Under the entropic loss, whose curvature has no bound
-    of a useful size, a step is at most 1 / (sum d2 ||x||^2 + alpha), d2 at theta_{n-1}: the inverse of the curvature
-    that the episode has there, so that no step moves a prediction by much more than 1/|gamma|. A step that is not
+    at most 1 / (M sum ||x||^2 + alpha), which cannot diverge. Under a steep loss, whose curvature has no bound of
+    a useful size, a step is at most 1 / (sum d2 ||x||^2 + alpha), d2 at theta_{n-1}: the inverse of the curvature
+    that the episode has there, so that no step moves a prediction by much more than the inverse of the
+    loss's self-concordance. A step that is not
     finite is left out and counted in `skipped_steps`; likewise an observation whose d1 or d2 overflows adds nothing
     to the running sums.
 
@@ -71,7 +72,7 @@ class OnlineGradient:
         if schedule not in ("harmonic", "theory"):
             raise ValueError(f"the schedule must be harmonic or theory, not {schedule}")
         self.loss = loss
-        self._is_steep = isinstance(loss, EntropicLoss)
+        self._is_steep = loss.is_steep
         self.dimension = dimension
         self.regularization = regularization
         self.bound = bound

@@ -5,7 +5,7 @@ from math import inf, log, sqrt
 import numpy as np
 from scipy.linalg.blas import ddot, dgemv, dger, dnrm2
 
-from prudent.core.losses import Array
+from prudent.core.measures import Array
 from prudent.core.numerics.wide import ACCURACY, UNIT
 
 _ERROR_MAX = 0.5 * ACCURACY

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from prudent.core.losses import Array
+from prudent.core.measures import Array
 from prudent.core.numerics.newton import Point
 
 UNIT_ROUNDOFF = 2.0**-53

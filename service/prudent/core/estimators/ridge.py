@@ -10,7 +10,7 @@ from scipy.linalg.lapack import dgeqrf, dpotrf, dtpqrt, dtrtri, dtrtrs
 
 from prudent.core.estimators.blocks import BlockRows, StateArrays, check_observation, is_gram, take
 from prudent.core.estimators.recursive import RecursiveLeastSquares
-from prudent.core.losses import Array
+from prudent.core.measures import Array
 from prudent.core.numerics.cholesky import PIVOT_MIN, Factor, add_to_diagonal, inverse_factor, log_sum, pivots_hold
 from prudent.core.numerics.wide import Wide, is_doubtful, refine, sum_rounding, wide_gram
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from prudent.core.estimators.blocks import Histories, StateArrays, take
 from prudent.core.estimators.exact import sums_at
-from prudent.core.losses import Array, Loss
+from prudent.core.measures import Array, Loss
 from prudent.core.numerics.newton import minimise
 
 

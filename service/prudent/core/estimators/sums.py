@@ -16,7 +16,7 @@ import math
 import numpy as np
 
 from prudent.core.estimators.reference import UNIT_ROUNDOFF
-from prudent.core.losses import Array
+from prudent.core.measures import Array
 from prudent.core.numerics.newton import Solution
 
 CANCELLATION_MAX = 1e4

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.linalg.blas import daxpy
 from scipy.linalg.lapack import dpotrf, dpotrs, dtrtri
 
-from prudent.core.losses import Array
+from prudent.core.measures import Array
 
 EIGENVALUE_MIN = 1e-13
 """Directions of a smaller relative curvature are left out of a solve, unless asked for."""

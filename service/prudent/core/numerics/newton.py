@@ -14,11 +14,11 @@ convex, so every shortened step stays in it, and a step is shortened until f fal
 
 Stops when certified: ||F + mu theta||_inf is at most 1e-12 of the largest sum of the sizes of the terms that
 cancel in it. A certified point is then polished by further full steps while they still matter; for the
-squared and the expectile loss such a step is the exact weighted least squares solution on its active set.
+piecewise quadratic losses such a step is the exact weighted least squares solution on its active set.
 Otherwise it stops when no step lowers f or after `ITERATIONS_MAX` steps, and says so.
 
 Source: the optimality conditions of the ball-constrained problem. This replaces the projection of
-Saux & Maillard 2023, which is not well posed for the expectile.
+Saux & Maillard 2023, which is not well posed where d2 jumps.
 """
 
 import math
@@ -26,7 +26,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from prudent.core.losses import Array, EntropicLoss, Loss
+from prudent.core.measures import Array, Loss
 from prudent.core.numerics.cholesky import EIGENVALUE_MIN, Factor
 from prudent.core.numerics.trust_region import QuadraticModel, fitted_multiplier, project
 
@@ -106,7 +106,7 @@ def minimise(
     alpha > 0. start: (d,), where to begin, projected on the ball if need be; without it the better of zero
     and the ridge fit. multiplier: where to begin the search for mu. The start affects the speed and the last
     digits, not the solution, which is unique. guess: (d, d), about sum d2 x x^T at the start, symmetric and
-    positive semi-definite; for the entropic loss it saves forming that sum at every step.
+    positive semi-definite; for a smooth loss it saves forming that sum at every step.
     Never raises for numerical reasons and never warns.
     Raises ValueError for a regularization or bound that is not positive and finite.
     """
@@ -148,7 +148,7 @@ class _Problem:
         """Return the sizes of what cancels in the gradient, (d,), or nothing where the residual is too large.
 
         d1 x is a rounded sum: of sizes |d1| |x|, and, since the prediction is itself rounded, of sizes
-        d2 (|y| + sum |x_i| |theta_i|) |x|. For the squared and expectile losses the second is the larger.
+        d2 (|y| + sum |x_i| |theta_i|) |x|. For the piecewise quadratic losses the second is the larger.
         """
         theta_sizes = np.abs(theta)
         slope_sizes = np.abs(slopes)
@@ -181,7 +181,7 @@ def weighted_gram(columns: Array, curvatures: Array) -> Array:
 def _moved_gram(columns: Array, gram: Array, before: Array, after: Array) -> Array:
     """Return the weighted Gram matrix after the curvatures have changed, in the cheaper way.
 
-    The expectile's curvature changes for the few observations whose residual changed sign. The matrix is
+    A piecewise quadratic loss's changes for the few observations whose residual changed sign. The matrix is
     computed in full once a solve, so these corrections do not accumulate.
     """
     changed = np.flatnonzero(before != after)
@@ -208,8 +208,8 @@ def _begin(problem: _Problem, start: Array | None) -> Point:
     zero = problem.at(np.zeros(len(problem.columns)))
     if zero.certified:
         return zero
-    # The ridge fit with the loss's curvature at y = xi: near the solution, and for the entropic loss a way
-    # out of the region where exp(gamma y) overflows at theta = 0.
+    # The ridge fit with the loss's curvature at y = xi: near the solution, and for a steep loss a way
+    # out of the region where its curvature overflows at theta = 0.
     matrix = problem.columns @ problem.columns.T
     matrix.flat[:: len(matrix) + 1] += problem.alpha / problem.loss.d2(0.0, 0.0)
     fitted = Factor(matrix).solve(problem.columns @ problem.rewards)
@@ -264,7 +264,7 @@ def _following_gram(problem: _Problem, gram: Array, before: Point, after: Point)
     A smooth loss's changes with every step. In many dimensions it takes longer to form than a step; then, near the
     solution, where steps with the old one shrink the gradient tenfold, the old one will do.
     """
-    if isinstance(problem.loss, EntropicLoss):
+    if not problem.loss.is_piecewise_quadratic:
         is_costly = len(gram) > _FORMED_MAX
         if after.certified or (is_costly and after.residual <= _CONTRACTION * before.residual):
             return gram, False

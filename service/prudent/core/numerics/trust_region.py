@@ -5,7 +5,7 @@ import math
 import numpy as np
 from scipy.linalg.blas import dnrm2
 
-from prudent.core.losses import Array
+from prudent.core.measures import Array
 from prudent.core.numerics.cholesky import EIGENVALUE_MIN, Factor
 
 _SECULAR_MAX = 60

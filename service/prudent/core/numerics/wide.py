@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.linalg.blas import ddot
 from scipy.linalg.lapack import dpocon, dpotrf, dpotrs
 
-from prudent.core.losses import Array, ExpectileLoss, SquaredLoss
+from prudent.core.measures import Array, Loss
 
 Wide: TypeAlias = tuple[Array, Array]
 """high + low, both of one shape."""
@@ -154,12 +154,11 @@ def refine(sums: Wide, alpha: float, theta: Array) -> Array:
     return refined
 
 
-def refine_piecewise(
-    loss: SquaredLoss | ExpectileLoss, features: Array, rewards: Array, alpha: float, theta: Array
-) -> Array | None:
+def refine_piecewise(loss: Loss, features: Array, rewards: Array, alpha: float, theta: Array) -> Array | None:
     """Return the minimiser of sum L(y, <theta, x>) + alpha/2 ||theta||^2 to rounding, from a theta near it. O(n d^2).
 
-    features: (n, d); rewards: (n,). None where the observations above the kink are not settled after a few rounds.
+    loss: piecewise quadratic; features: (n, d); rewards: (n,). None where the observations above the kink are not
+    settled after a few rounds.
     """
     rows = np.column_stack([features, rewards])
     weights = loss.d2(1.0, 0.0), loss.d2(-1.0, 0.0)

@@ -1,8 +1,7 @@
 """Risk measures of known distributions: in closed form, or by quadrature.
 
 Rewards are larger the better. Risks have the reward's unit. Source: Saux & Maillard 2023, Sections 2 and 5,
-with the mistakes of the print corrected where the docstring says so. Apart from risks.py because serving needs none of
-this, and scipy's quadrature takes a tenth of a start to import.
+with the mistakes of the print corrected where the docstring says so. What the measures of samples are tested against.
 """
 
 import math
@@ -14,8 +13,7 @@ from scipy.integrate import quad
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
-from prudent.core.losses import Loss
-from prudent.core.risks import check_gamma, check_level
+from prudent.core.measures import Loss
 
 
 def gaussian_expectile(level: float, mean: float = 0.0, sd: float = 1.0) -> float:
@@ -24,13 +22,18 @@ def gaussian_expectile(level: float, mean: float = 0.0, sd: float = 1.0) -> floa
     For the standard normal it is the root of e (p + (1 - 2p) Phi(e)) = (2p - 1) phi(e); the paper prints the
     right side as 2p phi(e) - 1. Raises ValueError for a level outside (0, 1) or a negative or infinite sd.
     """
-    check_level(level)
+    _check_level(level)
     if not (math.isfinite(mean) and 0.0 <= sd < math.inf):
         raise ValueError(f"a normal distribution needs a finite mean and sd >= 0, not {mean} and {sd}")
     if level > 0.5:
         # The lower tail keeps more digits.
         return mean - sd * _standard_expectile(1.0 - level)
     return mean + sd * _standard_expectile(level)
+
+
+def _check_level(level: float) -> None:
+    if not 0.0 < level < 1.0:
+        raise ValueError(f"the level of an expectile must lie in (0, 1), not {level}")
 
 
 def _standard_expectile(level: float) -> float:
@@ -46,7 +49,8 @@ def gaussian_entropic_risk(gamma: float, mean: float = 0.0, sd: float = 1.0) -> 
 
     Raises ValueError for gamma 0 or not finite.
     """
-    check_gamma(gamma)
+    if not math.isfinite(gamma) or gamma == 0.0:
+        raise ValueError(f"gamma must be finite and not 0, not {gamma}")
     return mean + 0.5 * gamma * sd * sd
 
 
@@ -100,7 +104,7 @@ class TwoPieceNormal:
     scale: float
 
     def __post_init__(self) -> None:
-        check_level(self.level)
+        _check_level(self.level)
         if not 0.0 < self.scale < math.inf:
             raise ValueError(f"the scale must be positive and finite, not {self.scale}")
 

@@ -1,0 +1,132 @@
+"""What the measures say of themselves, each property for each of them: the rest of the code believes it unseen."""
+
+import math
+
+import numpy as np
+import pytest
+
+from prudent.core.estimators import ExactMinimizer
+from prudent.core.measures import MEASURES, Entropic, Expectile, Mean, Measure
+
+INSTANCES: list[Measure] = [
+    Mean(),
+    Expectile(0.1),
+    Expectile(0.5),
+    Expectile(0.9),
+    Entropic(-0.7, -2.0, 2.0),
+    Entropic(1.5, -1.0, 2.0),
+]
+GRID = np.meshgrid(np.linspace(-2, 2, 81), np.linspace(-2, 2, 81))
+Y, XI = (axis.ravel() for axis in GRID)
+
+every_measure = pytest.mark.parametrize("measure", INSTANCES, ids=str)
+
+
+def test_every_measure_is_registered_and_tested() -> None:
+    """A measure would go untested, or two answer to one name."""
+    assert {type(measure) for measure in INSTANCES} == set(MEASURES)
+    assert len({measure.name for measure in MEASURES}) == len(MEASURES)
+
+
+@every_measure
+def test_facts_about_the_curvature(measure: Measure) -> None:
+    """Fits from sums, plain sums for weighted ones and conditionings would be used where they do not hold."""
+    loss = measure.loss
+    curvature = loss.d2(Y, XI)
+    if loss.has_unit_curvature:
+        assert (curvature == 1.0).all()
+    sides = [curvature[Y >= XI], curvature[Y < XI]]
+    assert loss.is_piecewise_quadratic is all((side == side[0]).all() for side in sides)
+    assert loss.curvature_min <= loss.typical_curvature <= loss.curvature_max
+    assert loss.is_steep is (loss.conditioning > 1e2)
+
+
+@every_measure
+def test_self_concordance(measure: Measure) -> None:
+    """The sharper bonus would rest on a constant that the loss does not have."""
+    loss, step = measure.loss, 1e-5
+    apart = np.abs(Y - XI) > 1e-3
+    y, xi = Y[apart], XI[apart]
+    third = np.abs(loss.d2(y, xi + step) - loss.d2(y, xi - step)) / (2 * step)
+    if loss.self_concordance is None:
+        assert loss.is_piecewise_quadratic
+    else:
+        np.testing.assert_allclose(third, loss.self_concordance * loss.d2(y, xi), rtol=1e-6)
+
+
+@every_measure
+@pytest.mark.parametrize("reach", [0.5, 4.0])
+def test_curvature_within_a_reach(measure: Measure, reach: float) -> None:
+    """A ball wider than the rewards leaves the range in which a loss's own bounds hold."""
+    lowest, highest = measure.loss.prediction_bounds
+    y, xi = np.meshgrid(np.linspace(max(lowest, -9), min(highest, 9), 61), np.linspace(-reach, reach, 61))
+    curvature = measure.loss.d2(y.ravel(), xi.ravel())
+    assert measure.loss.curvature_within(reach) == pytest.approx((curvature.min(), curvature.max()), rel=1e-12)
+
+
+@every_measure
+def test_the_risk_follows_a_change_of_unit(measure: Measure, rng: np.random.Generator) -> None:
+    """Temperatures in Fahrenheit would be another campaign than the same ones in Celsius."""
+    sample = rng.uniform(-1, 2, 200)
+    moved = measure.transformed(1.8, 32.0)
+    assert type(moved) is type(measure)
+    assert moved.risk(1.8 * sample + 32.0) == pytest.approx(1.8 * measure.risk(sample) + 32.0, rel=1e-13)
+
+
+@every_measure
+def test_loss_and_ridge_follow_a_change_of_unit(measure: Measure, rng: np.random.Generator) -> None:
+    """A campaign moved from dollars to cents would learn other parameters for the same rewards."""
+    scale = 100.0
+    moved = measure.transformed(scale, 0.0)
+    degree = measure.loss.degree
+    np.testing.assert_allclose(
+        moved.loss.value(scale * Y, scale * XI), scale**degree * measure.loss.value(Y, XI), rtol=1e-12, atol=1e-12
+    )
+    plain = ExactMinimizer(measure.loss, 1, 2, 0.3, 0.4)
+    cents = ExactMinimizer(moved.loss, 1, 2, 0.3 * scale ** (degree - 2), 0.4 * scale)
+    for x, y in zip(rng.standard_normal((60, 2)), rng.uniform(-1, 2, 60), strict=True):
+        plain.observe(0, x, float(y))
+        cents.observe(0, x, scale * float(y))
+    plain.refresh()
+    cents.refresh()
+    np.testing.assert_allclose(cents.theta, scale * plain.theta, rtol=1e-9)
+    factor = moved.loss.default_regularization / measure.loss.default_regularization
+    assert factor == pytest.approx(scale ** (degree - 2), rel=1e-12)
+
+
+def test_the_two_forms_of_a_parameter() -> None:
+    """Who gives a weight or a tolerance would be shown another level or gamma than it stands for."""
+    for weight in (1e-6, 0.25, 1.0, 9.0, 1e6):
+        assert Expectile(Expectile.level_of(weight)).downside_weight == pytest.approx(weight, rel=1e-9)
+    for tolerance in (-3.0, 0.5, 1e4):
+        gamma = Entropic.gamma_of(tolerance)
+        assert math.copysign(1.0, gamma) == -math.copysign(1.0, tolerance)
+        assert Entropic(gamma, 0.0, 1e-3).risk_tolerance == pytest.approx(tolerance, rel=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("measure", "title", "aim"),
+    [
+        (Mean(), "mean", "Looks for the best average reward."),
+        (Expectile(0.1), "expectile at level 0.1", "Cautious: a shortfall counts 9 times as much as a surplus."),
+        (Expectile(0.75), "expectile at level 0.75", "Seeks risk: a surplus counts 3 times as much as a shortfall."),
+        (Expectile(0.5), "expectile at level 0.5", "Looks for the best average reward."),
+        (
+            Entropic(-0.5, 0, 1),
+            "entropic risk at gamma -0.5",
+            "Cautious: large losses count more than in proportion (risk tolerance 2).",
+        ),
+        (
+            Entropic(0.25, 0, 1),
+            "entropic risk at gamma 0.25",
+            "Seeks risk: large wins count more than in proportion (risk tolerance -4).",
+        ),
+    ],
+    ids=str,
+)
+def test_words(measure: Measure, title: str, aim: str) -> None:
+    """A page would call caution what seeks risk."""
+    assert (measure.title, measure.aim) == (title, aim)
+    assert measure.noun in measure.title
+    assert measure.meaning.endswith(".")
+    assert measure.quantity.endswith("reward")
