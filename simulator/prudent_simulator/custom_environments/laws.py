@@ -1,8 +1,8 @@
 """Probability laws that an environment file may name, with their exact risks.
 
 A law knows its mean, its support, the expected excess E(Y - v)+, the logarithm of E exp(g Y), and its quantiles, all
-in closed form. Expectiles follow from the excess by a root, entropic risks from the logarithm. Nothing here comes
-from the service, which these values judge.
+in closed form (but for the lognormal law's E exp(g Y), which has none and is integrated). Expectiles follow from the
+excess by a root, entropic risks from the logarithm. Nothing here comes from the service, which these values judge.
 """
 
 import math
@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Protocol, Self
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from scipy.optimize import brentq
-from scipy.special import betainc, betaincinv, hyp1f1, log_ndtr, logsumexp, ndtr, ndtri
+from scipy.special import betainc, betaincinv, hyp1f1, lambertw, log_ndtr, logsumexp, ndtr, ndtri
 
 from prudent_simulator.environments import FloatArray
 from prudent_simulator.risks import TwoPieceNormal
@@ -78,6 +78,48 @@ class Normal(Strict):
     def quantile(self, uniforms: FloatArray) -> FloatArray:
         """Turn uniforms on (0, 1) into draws."""
         drawn: FloatArray = self.mean + self.deviation * ndtri(uniforms)
+        return drawn
+
+
+class LogNormal(Strict):
+    """The lognormal law, exp(N): purchases, waiting times, sizes. Positive, with a long tail of large values."""
+
+    law: Literal["lognormal"]
+    log_mean: Annotated[float, Field(ge=-100.0, le=100.0)] = 0.0
+    log_deviation: Annotated[float, Field(gt=0.0, le=10.0)]
+
+    @property
+    def mean(self) -> float:
+        """Mean."""
+        return math.exp(self.log_mean + 0.5 * self.log_deviation**2)
+
+    def support(self) -> tuple[float, float]:
+        """Every positive number."""
+        return 0.0, math.inf
+
+    def excess(self, value: float) -> float:
+        """E(Y - value)+, the price of an option in the model of Black and Scholes."""
+        if value <= 0.0:
+            return self.mean - value
+        distance = (self.log_mean - math.log(value)) / self.log_deviation
+        return self.mean * float(ndtr(distance + self.log_deviation)) - value * float(ndtr(distance))
+
+    def log_exponential(self, rate: float) -> float:
+        """Logarithm of E exp(rate Y): infinite for a positive rate, by the trapezoidal rule for a negative one.
+
+        Over standard normals around the place where the integrand is largest (Asmussen, Jensen & Rojas-Nandayapa 2016,
+        "On the Laplace transform of the lognormal distribution"); for such integrands the rule's error is rounding.
+        """
+        if rate >= 0.0:
+            return math.inf if rate > 0.0 else 0.0
+        lambert = float(lambertw(-rate * self.log_deviation**2 * math.exp(self.log_mean)).real)
+        normals = np.linspace(-13.0, 13.0, 5_201) - lambert / self.log_deviation
+        exponents = rate * np.exp(self.log_mean + self.log_deviation * normals) - 0.5 * normals**2
+        return float(logsumexp(exponents)) + math.log((normals[1] - normals[0]) / math.sqrt(2.0 * math.pi))
+
+    def quantile(self, uniforms: FloatArray) -> FloatArray:
+        """Turn uniforms on (0, 1) into draws."""
+        drawn: FloatArray = np.exp(self.log_mean + self.log_deviation * ndtri(uniforms))
         return drawn
 
 
@@ -248,7 +290,7 @@ class Discrete(Strict):
         return np.array(self.values)[np.searchsorted(edges, uniforms, side="right")]
 
 
-Simple = Annotated[Normal | TwoPiece | Beta | Uniform | Discrete, Field(discriminator="law")]
+Simple = Annotated[Normal | LogNormal | TwoPiece | Beta | Uniform | Discrete, Field(discriminator="law")]
 
 
 class Part(Strict):
@@ -299,7 +341,7 @@ class Mixture(Strict):
         return drawn
 
 
-Law = Annotated[Normal | TwoPiece | Beta | Uniform | Discrete | Mixture, Field(discriminator="law")]
+Law = Annotated[Normal | LogNormal | TwoPiece | Beta | Uniform | Discrete | Mixture, Field(discriminator="law")]
 
 
 def expectile(law: _Law, level: float) -> float:
