@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from prudent.campaigns import CampaignConfiguration, build_policy, index_settings, resolve
+from prudent.campaigns.configuration import UNION_TAGS
 from prudent.core.estimators import ExactMinimizer, OnePass, OnlineGradient, Ridge
-from prudent.core.measures import Entropic, Expectile, Mean
+from prudent.core.measures import MEASURES, Entropic, Expectile, Mean
 
 
 def resolved(**changes: Any) -> CampaignConfiguration:
@@ -31,9 +32,17 @@ def resolved(**changes: Any) -> CampaignConfiguration:
 )
 def test_measure(changes: Any, kind: type, fields: dict[str, float]) -> None:
     """A campaign would learn another risk measure than it was created with."""
-    measure = resolved(**changes).measure()
+    configuration = resolved(**changes)
+    measure = configuration.measure()
     assert type(measure) is kind
+    assert measure.name == configuration.risk.measure
     assert {name: getattr(measure, name) for name in fields} == pytest.approx(fields)
+
+
+def test_every_measure_has_a_configuration() -> None:
+    """A measure would exist that no campaign can name, or a path of an error show a tag as if it were a field."""
+    assert UNION_TAGS["risk"] == {measure.name for measure in MEASURES}
+    assert UNION_TAGS["model"] == {"shared", "disjoint", "multi-armed"}
 
 
 @pytest.mark.parametrize("name", ["linucb", "linucb-cr", "linucb-ogd-cr", "linucb-onepass-cr"])

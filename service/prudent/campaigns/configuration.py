@@ -116,16 +116,13 @@ class Algorithm(Schema):
     step_size: (
         Annotated[
             Positive,
-            Field(
-                description="linucb-ogd-cr, harmonic schedule; 0.1 by default, for the entropic measure "
-                "0.1 / (|gamma| feature_bound^2)."
-            ),
+            Field(description="linucb-ogd-cr, harmonic schedule; 0.1 by default, unless the risk measure has its own."),
         ]
         | None
     ) = None
     step_schedule: Annotated[
         Literal["harmonic", "theory"] | None,
-        Field(description="linucb-ogd-cr; theory by default, for the entropic measure harmonic."),
+        Field(description="linucb-ogd-cr; theory by default, unless the risk measure has its own."),
     ] = None
     ogd_bonus: (
         Annotated[

@@ -43,7 +43,7 @@ def _check_model_and_arms(requested: CampaignConfiguration) -> None:
     seen: set[str] = set()
     for position, arm in enumerate(requested.arms):
         if arm.arm_id in seen:
-            raise InvalidConfigurationError(f"arms.{position}.arm_id", "is there twice")
+            raise InvalidConfigurationError(f"arms.{position}.arm_id", "duplicate arm_id")
         seen.add(arm.arm_id)
         check_arm_features(requested, arm.features, f"arms.{position}.features")
     if isinstance(model, MultiArmedModel):
@@ -55,7 +55,7 @@ def _check_model_and_arms(requested: CampaignConfiguration) -> None:
                 f"expected {model.dimension} (the dimension), received {len(model.features)}",
             )
         if len({feature.name for feature in model.features}) != len(model.features):
-            raise InvalidConfigurationError("model.features", "names must differ")
+            raise InvalidConfigurationError("model.features", "feature names must be unique")
     check_size(requested, len(requested.arms), "model.dimension")
 
 
@@ -66,7 +66,7 @@ def check_size(configuration: CampaignConfiguration, arms: int, field: str) -> N
         return
     floats = arms * (model.dimension + model.intercept) ** 2
     if floats > DISJOINT_FLOATS_MAX:
-        raise InvalidConfigurationError(field, f"arms x dimension^2 is {floats}; allowed are {DISJOINT_FLOATS_MAX}")
+        raise InvalidConfigurationError(field, f"arms x dimension^2 is {floats}; at most {DISJOINT_FLOATS_MAX} allowed")
 
 
 def check_arm_features(configuration: CampaignConfiguration, features: list[float] | None, field: str) -> None:
@@ -74,7 +74,7 @@ def check_arm_features(configuration: CampaignConfiguration, features: list[floa
     if features is None:
         return
     if not isinstance(configuration.model, SharedModel):
-        raise InvalidConfigurationError(field, "only the shared model has features per arm")
+        raise InvalidConfigurationError(field, "arms have features in a shared model only")
     if len(features) != configuration.model.dimension:
         raise InvalidConfigurationError(
             field, f"expected {configuration.model.dimension} features, received {len(features)}"
@@ -113,7 +113,7 @@ def _resolve_algorithm(requested: CampaignConfiguration, measure: Measure) -> Al
         updates["regularization"] = measure.loss.default_regularization
     if isinstance(requested.model, SharedModel):
         if algorithm.radius is not None:
-            raise InvalidConfigurationError("algorithm.radius", "only disjoint and multi-armed models have it")
+            raise InvalidConfigurationError("algorithm.radius", "applies to disjoint and multi-armed models only")
     elif algorithm.radius is None:
         updates["radius"] = "per-arm"
     if algorithm.name == "linucb-ogd-cr":
@@ -121,7 +121,7 @@ def _resolve_algorithm(requested: CampaignConfiguration, measure: Measure) -> Al
     else:
         for name in OGD_SETTINGS:
             if getattr(algorithm, name) is not None:
-                raise InvalidConfigurationError(f"algorithm.{name}", "only linucb-ogd-cr has it")
+                raise InvalidConfigurationError(f"algorithm.{name}", "applies to linucb-ogd-cr only")
     return algorithm.model_copy(update=updates)
 
 
@@ -143,7 +143,7 @@ def _gradient_descent(algorithm: Algorithm, measure: Measure) -> dict[str, objec
 def _check_conditioning(algorithm: Algorithm, measure: Measure) -> None:
     field = "algorithm.conditioning"
     if algorithm.name == "linucb" and algorithm.conditioning not in (None, "theory", 1):
-        raise InvalidConfigurationError(field, "linucb's is 1: allowed are null, 'theory' and 1")
+        raise InvalidConfigurationError(field, "linucb's conditioning is always 1: give null, 'theory' or 1")
     if algorithm.conditioning == "self-concordant":
         if measure.loss.self_concordance is None:
             raise InvalidConfigurationError(

@@ -86,7 +86,11 @@ class ExpectileRisk(RiskSchema):
 
 
 class EntropicRisk(RiskSchema):
-    """The entropic risk: certainty equivalent under exponential utility. Needs reward bounds."""
+    """The entropic risk: certainty equivalent under exponential utility. Needs reward bounds.
+
+    Its defaults: regularization 0.1 |gamma|; linucb-ogd-cr has the harmonic schedule with a step_size of
+    0.1 / (|gamma| feature_bound^2).
+    """
 
     measure: Literal["entropic"]
     gamma: (

@@ -1,4 +1,4 @@
-"""What is allowed in a configuration and still worth a word to whoever sends it."""
+"""Settings that are valid, and yet worth a warning in the reply to a creation."""
 
 import numpy as np
 
@@ -20,7 +20,7 @@ def _about_ridge(configuration: CampaignConfiguration) -> str | None:
     """Whether the ridge is too small for the features' scale.
 
     theta is right to 1e-8 while n L^2 c / alpha <= 1e8, c the curvature to expect of an observation. L is
-    feature_bound, or the largest norm of the features registered with the arms where that is larger. Said where a
+    feature_bound, or the largest norm of the features registered with the arms where that is larger. Warns where a
     million observations exceed it.
     """
     alpha = configuration.algorithm.regularization or 1.0
