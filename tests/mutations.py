@@ -228,7 +228,7 @@ MUTATIONS = (
     # deadlines
     Mutation(
         "the sweep decides, not the deadline",
-        "prudent.ledger.rewarding:reward",
+        "prudent.ledger.rewards:reward",
         skip_branch("expire(state, decision, now, writes)"),
         f"{TRUST}/test_deadlines.py::test_the_deadline_decides_and_not_the_sweep",
     ),

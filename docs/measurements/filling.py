@@ -7,8 +7,7 @@ from sqlalchemy import Engine
 
 from prudent.campaigns import CampaignConfiguration
 from prudent.store import campaigns, decisions, log
-from prudent.store.decisions import DecisionRow
-from prudent.store.log import LogRow
+from prudent.store.tables import DecisionRow, LogRow
 
 BATCH = 5_000
 

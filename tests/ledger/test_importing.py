@@ -9,12 +9,10 @@ from sqlalchemy import text
 
 from prudent.errors import CampaignBusyError, ConflictError, NotFoundError
 from prudent.ledger.commands import Reward, Select
-from prudent.ledger.import_steps import BeginImport, FinishImport, GiveUpImport, ImportDecisions, ImportObservations
+from prudent.ledger.importing import AbandonImport, BeginImport, FinishImport, ImportDecisions, ImportObservations
 from prudent.ledger.maintenance import IMPORT_IDLE_SECONDS_MAX
 from prudent.ledger.verification import verify
-from prudent.store.campaigns import ArmRow
-from prudent.store.decisions import DecisionRow
-from prudent.store.log import LogRow
+from prudent.store.tables import ArmRow, DecisionRow, LogRow
 from tests.ledger.conftest import Worker, campaign
 
 WAIT_SECONDS_MAX = 30
@@ -74,7 +72,7 @@ def test_nobody_sees_an_import_before_its_last_step(worker: Worker) -> None:
     record = worker.administer(finish(key, 3))
     assert (record.row.head, record.row.created_at, record.arms[0].plays) == (3, 5_000_000, 1)
     assert worker.one(Reward("d1", 1 / 3)).duplicate
-    assert worker.one(Select("moved")).seen == 3
+    assert worker.one(Select("moved")).row.seen == 3
     assert [(one.campaign_id, one.faults) for one in verify(worker.read)] == [("moved", [])]
 
 
@@ -96,7 +94,7 @@ def test_a_client_that_takes_a_staged_id_wins_and_the_import_says_so(worker: Wor
     assert worker.one(Select("other", "d2")).campaign_id == "other"
     with pytest.raises(ConflictError, match="meanwhile"):
         worker.administer(finish(key, 3))
-    worker.administer(GiveUpImport(key))
+    worker.administer(AbandonImport(key))
     assert worker.one(Reward("d2", 0.25)).campaign_id == "other"
     again = begin(worker)
     with pytest.raises(ConflictError, match="another campaign") as refused:
@@ -138,7 +136,7 @@ def test_a_lost_import_is_given_up_and_its_rows_removed(make_worker: Callable[..
             connection.execute(text("UPDATE campaigns SET created_at = created_at - :late"), {"late": late})
     assert until(lambda: count(worker, "campaigns") == 0)
     assert count(worker, "observations") == count(worker, "decisions") == count(worker, "heads") == 0
-    with pytest.raises(ConflictError, match="given up"):
+    with pytest.raises(ConflictError, match="abandoned"):
         worker.administer(finish(key, 3))
 
 
@@ -150,8 +148,8 @@ def test_an_import_in_steps_is_not_given_up(make_worker: Callable[..., Worker]) 
     time.sleep(2.5)
     worker.administer(decisions(key, range(1, 4)))
     assert worker.administer(finish(key, 3)).row.head == 3
-    worker.administer(GiveUpImport(key))  # who lost the answer gives up what is complete
-    assert worker.one(Select("moved")).seen == 3
+    worker.administer(AbandonImport(key))  # who lost the answer gives up what is complete
+    assert worker.one(Select("moved")).row.seen == 3
 
 
 def test_an_id_whose_campaign_is_locked_elsewhere_is_not_taken(

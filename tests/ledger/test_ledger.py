@@ -52,7 +52,7 @@ def test_a_reward_may_name_a_decision_of_the_same_batch(worker: Worker) -> None:
     worker.create("c")
     decision, receipt = worker.run(Select("c", "d1"), Reward("d1", 0.5))
     assert isinstance(decision, Decision)
-    assert (receipt.sequence, receipt.duplicate, receipt.arm_id) == (1, False, decision.arm_id)
+    assert (receipt.sequence, receipt.duplicate, receipt.arm_id) == (1, False, decision.row.arm_id)
     assert not faults(worker)
 
 
@@ -175,7 +175,7 @@ def test_a_state_far_behind_is_loaded_while_others_go_on(make_worker: Callable[.
         first.one(Observe("long", [WarmStart("a", float(i % 7)) for i in range(start, start + 1_000)]))
     second = make_worker()
     decision, other = second.run(Select("long", "d"), Select("short"))
-    assert decision.seen == 3_000
+    assert decision.row.seen == 3_000
     assert isinstance(other, Decision)
     assert second.one(Describe("long")).state_digest == first.one(Describe("long")).state_digest
 
@@ -186,7 +186,7 @@ def test_a_reward_waits_with_its_decision_until_the_campaign_is_loaded(make_work
     first.create("c", algorithm={"name": "linucb-cr"}, risk={"measure": "expectile", "level": 0.2})
     first.one(Observe("c", [WarmStart("a", 0.1)] * (BEHIND_MAX + 1)))
     chosen, rewarded, lost = second.run(Select("c", "d1"), Reward("d1", 1.0), Reward("d2", 1.0))
-    assert rewarded.decision_id == chosen.decision_id == "d1"
+    assert rewarded.decision_id == chosen.row.decision_id == "d1"
     assert isinstance(lost, NotFoundError)
 
 
@@ -304,7 +304,7 @@ def test_a_retired_arm_on_one_worker_is_retired_on_the_other(make_worker: Callab
     first.create("c", algorithm={"name": "linucb", "warmup": 0})
     assert isinstance(second.one(Select("c")), Decision)
     first.administer(ChangeArm("c", "a", "retired"))
-    assert {second.one(Select("c", f"d{i}")).arm_id for i in range(8)} == {"b"}
+    assert {second.one(Select("c", f"d{i}")).row.arm_id for i in range(8)} == {"b"}
 
 
 def test_two_workers_warm_up_together(make_worker: Callable[..., Worker]) -> None:
@@ -314,7 +314,7 @@ def test_two_workers_warm_up_together(make_worker: Callable[..., Worker]) -> Non
     reasons = []
     for number in range(8):
         decision = (first, second)[number % 2].one(Select("c", f"d{number}"))
-        reasons.append(decision.reason)
+        reasons.append(decision.row.reason)
     assert reasons == ["warmup"] * 6 + ["index"] * 2
 
 

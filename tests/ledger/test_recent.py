@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from prudent.errors import NotFoundError
+from prudent.ledger.cache import ROW_BYTES, RecentDecisions
 from prudent.ledger.commands import Decision, DeleteCampaign, Reward, RewardReceipt, Select
-from prudent.ledger.recent import ROW_BYTES, RecentDecisions
-from prudent.store.decisions import DecisionRow
+from prudent.store.tables import DecisionRow
 
 from .conftest import Worker
 
@@ -50,10 +50,10 @@ def test_a_reward_does_not_read_its_decision_back(worker: Worker) -> None:
     worker.create("c")
     chosen = worker.one(Select("c"))
     seen = statements(worker)
-    assert isinstance(worker.one(Reward(chosen.decision_id, 1.0)), RewardReceipt)
+    assert isinstance(worker.one(Reward(chosen.row.decision_id, 1.0)), RewardReceipt)
     assert not [one for one in seen if "FROM decisions" in one]
     assert len(worker.ledger._recent) == 0
-    assert worker.one(Reward(chosen.decision_id, 1.0)).duplicate
+    assert worker.one(Reward(chosen.row.decision_id, 1.0)).duplicate
     assert [one for one in seen if "FROM decisions" in one]
 
 

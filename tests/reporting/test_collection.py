@@ -10,10 +10,9 @@ from prudent.reporting import collection
 from prudent.reporting.collection import Collection, collect
 from prudent.reporting.report import report
 from prudent.store import campaigns, decisions, log
-from prudent.store.decisions import DecisionRow
 from prudent.store.engines import create_read_engine, create_write_engine, parse_database_url
-from prudent.store.log import LogRow
 from prudent.store.schema import migrate
+from prudent.store.tables import DecisionRow, LogRow
 
 CONFIGURATION = resolve(
     CampaignConfiguration.model_validate(

@@ -12,8 +12,8 @@ from prudent.campaigns import Algorithm, CampaignConfiguration, Model, RewardRul
 from prudent.core.policy import Reason
 from prudent.ledger.administration import CampaignRecord
 from prudent.ledger.commands import Decision, ModelReport, ObserveReceipt, RewardReceipt
-from prudent.store.campaigns import ArmRow
-from prudent.store.tables import features_from_bytes
+from prudent.store.decisions import shown_columns
+from prudent.store.tables import ArmRow, features_from_bytes
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     "default": {
@@ -250,22 +250,13 @@ class Problem(BaseModel):
 
 def render_decision(decision: Decision) -> dict[str, Any]:
     """A decision as SelectReply."""
-    reply: dict[str, Any] = {
-        "decision_id": decision.decision_id,
-        "campaign_id": decision.campaign_id,
-        "arm_id": decision.arm_id,
-        "estimate": decision.estimate,
-        "bonus": decision.bonus,
-        "index": decision.index,
-        "reason": decision.reason,
-        "greedy_arm_id": decision.greedy_arm_id,
-        "exploring": decision.exploring,
-        "propensity": decision.propensity,
-        "seen": decision.seen,
-        "observations": decision.seen,
-    }
-    if decision.recommended_arm_id is not None:
-        reply["recommended_arm_id"] = decision.recommended_arm_id
+    row = decision.row
+    shown = shown_columns(row)
+    reply = {"decision_id": row.decision_id, "campaign_id": decision.campaign_id, **shown}
+    reply["exploring"] = row.arm_id != row.greedy_arm_id
+    reply["observations"] = row.seen
+    if row.recommended_arm_id is None:
+        del reply["recommended_arm_id"]
     if decision.arms is not None:
         reply["arms"] = [asdict(arm) for arm in decision.arms]
     return reply

@@ -13,7 +13,7 @@ from prudent.api.server.bodies import Bodies
 from prudent.clock import Clock
 from prudent.errors import CommandError, NotFoundError, UnavailableError
 from prudent.ledger.administration import CampaignRecord
-from prudent.ledger.import_steps import GiveUpImport, Import
+from prudent.ledger.importing import AbandonImport, Import
 from prudent.ledger.ledger import Ledger
 from prudent.settings import Limits
 from prudent.store.read_pool import Reader
@@ -95,7 +95,7 @@ def transfer_routes(ledger: Ledger, read: Reader, bodies: Bodies, limits: Limits
         if not key:
             return
         try:
-            await ledger.administer(GiveUpImport(key))
+            await ledger.administer(AbandonImport(key))
         except UnavailableError as error:
             logger.warning("an unfinished import stays for a while", error=error.message)
 

@@ -14,8 +14,8 @@ from prudent.cli.console import fail, refuse_both
 from prudent.cli.database import opened_database
 from prudent.cli.server import opened_server, refuse_problem
 from prudent.errors import CommandError
-from prudent.ledger.administration import administer, find_record, list_records
-from prudent.ledger.commands import Administration, CampaignStatus, ChangeCampaign, DeleteCampaign
+from prudent.ledger.administration import Administration, administer, find_record, list_records
+from prudent.ledger.commands import CampaignStatus, ChangeCampaign, DeleteCampaign
 
 PAGE_ROWS = 100
 Json = dict[str, Any]
@@ -57,7 +57,7 @@ class Database:
     def _administer(self, command: Administration) -> None:
         try:
             with self._engine.begin() as connection:
-                administer(connection, command, time.time_ns() // 1_000)
+                administer(command, connection, time.time_ns() // 1_000)
         except CommandError as error:
             fail(error.message)
 

@@ -14,7 +14,7 @@ from prudent.cli.database import opened_database
 from prudent.cli.server import opened_server, refuse_problem
 from prudent.errors import CommandError, UnavailableError
 from prudent.ledger.administration import CampaignRecord, administer
-from prudent.ledger.import_steps import GiveUpImport, Import
+from prudent.ledger.importing import AbandonImport, Import
 from prudent.store.campaigns import read_clock
 from prudent.store.failures import Failure, classify
 from prudent.transfer.exporting import begin_export
@@ -106,7 +106,7 @@ def _take(engine: Engine, step: Import) -> CampaignRecord:
         started = time.monotonic()
         try:
             with engine.begin() as connection:
-                record = administer(connection, step, read_clock(connection) or _wall_clock())
+                record = administer(step, connection, read_clock(connection) or _wall_clock())
         except SQLAlchemyError as error:
             if attempt == ATTEMPTS_MAX or classify(error) is Failure.DEFECT:
                 raise
@@ -121,7 +121,7 @@ def _take(engine: Engine, step: Import) -> CampaignRecord:
 def _give_up(engine: Engine, key: int) -> None:
     if key:
         with engine.begin() as connection:
-            administer(connection, GiveUpImport(key), _wall_clock())
+            administer(AbandonImport(key), connection, _wall_clock())
 
 
 def _wall_clock() -> int:

@@ -13,9 +13,9 @@ from prudent.campaigns import CampaignConfiguration
 from prudent.dashboard import formatting
 from prudent.ledger.commands import Select
 from prudent.store import campaigns, decisions, overview
-from prudent.store.campaigns import ArmRow, CampaignRow
+from prudent.store.campaigns import CampaignRow
 from prudent.store.overview import PLAYS_MAX, PlayRow, RecentRow
-from prudent.store.tables import features_from_bytes
+from prudent.store.tables import ArmRow, features_from_bytes
 
 RECENT = 100
 """Newest decisions of which all is read: for the list, the share that explores, and the usual features."""

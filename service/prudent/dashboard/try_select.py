@@ -182,7 +182,7 @@ def try_routes(ledger: Ledger, looks: Looks, pages: Pages) -> APIRouter:
         except (InvalidCommandError, ConflictError) as error:
             return await answer(request, campaign, values, 422, sentence(error))
         # back to a GET, so that reloading decides nothing
-        query = urlencode(values | {"decision": decision.decision_id})
+        query = urlencode(values | {"decision": decision.row.decision_id})
         root = request.scope.get("root_path", "")
         address = f"{root}/dashboard/campaigns/{step(campaign_id)}/try?{query}#decision"
         return RedirectResponse(address, 303, HEADERS)

@@ -1,6 +1,7 @@
-"""Commands that change campaigns and arms: each alone, in a transaction of its own."""
+"""Commands that change campaigns and arms, each in a transaction of its own."""
 
 from dataclasses import dataclass
+from functools import singledispatch
 from typing import Any
 
 import numpy as np
@@ -10,24 +11,26 @@ from prudent.campaigns import CampaignConfiguration, InvalidConfigurationError, 
 from prudent.campaigns.resolution import check_arm_features, check_size
 from prudent.campaigns.values import ARMS_MAX
 from prudent.errors import ConflictError, InvalidCommandError, NotFoundError
-from prudent.ledger import importing
 from prudent.ledger.commands import (
     AddArm,
-    Administration,
     ChangeArm,
     ChangeCampaign,
     CreateCampaign,
     DeleteCampaign,
     Floats,
 )
+from prudent.ledger.importing import Import, take_step
 from prudent.store import campaigns, decisions, log
-from prudent.store.campaigns import ArmRow, CampaignRow
-from prudent.store.tables import features_to_bytes
+from prudent.store.campaigns import CampaignRow
+from prudent.store.tables import ArmRow, features_to_bytes
+
+Administration = CreateCampaign | ChangeCampaign | DeleteCampaign | AddArm | ChangeArm | Import
+"""A command that is executed in a transaction of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class CampaignRecord:
-    """A campaign as stored. created: whether this command made it (or the arm that it is about)."""
+    """A campaign as stored. created: whether this command made it, or the arm that the command names."""
 
     row: CampaignRow
     arms: list[ArmRow]
@@ -47,30 +50,30 @@ def list_records(connection: Connection, *, after: str, limit: int) -> list[Camp
     return [CampaignRecord(row, arms[row.key]) for row in rows]
 
 
-def administer(connection: Connection, command: Administration, now: int) -> CampaignRecord | None:
-    """Execute one command; the campaign afterwards, None once deleted or given up. Raises CommandError."""
-    if isinstance(command, CreateCampaign):
-        return _create(connection, command, now)
-    if isinstance(command, ChangeCampaign):
-        return _change(connection, command)
-    if isinstance(command, DeleteCampaign):
-        _delete(connection, command)
-        return None
-    if isinstance(command, AddArm):
-        return _add_arm(connection, command)
-    if isinstance(command, ChangeArm):
-        return _change_arm(connection, command)
-    key = importing.take_step(connection, command, now)
+@singledispatch
+def administer(
+    command: Administration,
+    connection: Connection,  # noqa: ARG001  # what every implementation takes
+    now: int,  # noqa: ARG001
+) -> CampaignRecord | None:
+    """Execute one command; the campaign afterwards, None once deleted or abandoned. Raises CommandError."""
+    raise TypeError(f"{type(command).__name__} is not a command of this kind")
+
+
+@administer.register
+def _import(step: Import, connection: Connection, now: int) -> CampaignRecord | None:
+    key = take_step(step, connection, now)
     return None if key is None else _record(connection, key, created=True)
 
 
-def _create(connection: Connection, command: CreateCampaign, now: int) -> CampaignRecord:
+@administer.register
+def _create(command: CreateCampaign, connection: Connection, now: int) -> CampaignRecord:
     configuration = command.configuration
     creation = configuration.model_dump_json()
     existing = campaigns.find_campaign(connection, configuration.campaign_id)
     if existing is not None:
         if existing.creation != creation:
-            raise ConflictError("there is a campaign of this id with another configuration", field="campaign_id")
+            raise ConflictError("a campaign with this id exists, with another configuration", field="campaign_id")
         return _record(connection, existing.key)
     key = campaigns.insert_campaign(
         connection,
@@ -94,7 +97,8 @@ def _create(connection: Connection, command: CreateCampaign, now: int) -> Campai
     return _record(connection, key, created=True)
 
 
-def _change(connection: Connection, command: ChangeCampaign) -> CampaignRecord:
+@administer.register
+def _change(command: ChangeCampaign, connection: Connection, _now: int) -> CampaignRecord:
     row = _locked(connection, command.campaign_id)
     configuration = CampaignConfiguration.model_validate_json(row.configuration)
     values: dict[str, Any] = {}
@@ -125,19 +129,21 @@ def _recount_plays(connection: Connection, key: int) -> None:
         campaigns.update_arm(connection, key, arm.position, {"plays": max(plays, arm.plays)})
 
 
-def _delete(connection: Connection, command: DeleteCampaign) -> None:
+@administer.register
+def _delete(command: DeleteCampaign, connection: Connection, _now: int) -> None:
     row = _locked(connection, command.campaign_id)
     campaigns.update_campaign(connection, row.key, {"campaign_id": None, "status": "deleted"})
 
 
-def _add_arm(connection: Connection, command: AddArm) -> CampaignRecord:
+@administer.register
+def _add_arm(command: AddArm, connection: Connection, _now: int) -> CampaignRecord:
     row = _locked(connection, command.campaign_id)
     arms = campaigns.read_arms(connection, [row.key])[row.key]
     features = None if command.features is None else features_to_bytes(command.features)
     for arm in arms:
         if arm.arm_id == command.arm_id:
             if arm.features != features:
-                raise ConflictError("there is an arm of this id with other features", field="arm_id")
+                raise ConflictError("an arm with this id exists, with other features", field="arm_id")
             return CampaignRecord(row, arms)
     configuration = CampaignConfiguration.model_validate_json(row.configuration)
     if len(arms) >= ARMS_MAX:
@@ -152,7 +158,8 @@ def _add_arm(connection: Connection, command: AddArm) -> CampaignRecord:
     return _record(connection, row.key, created=True)
 
 
-def _change_arm(connection: Connection, command: ChangeArm) -> CampaignRecord:
+@administer.register
+def _change_arm(command: ChangeArm, connection: Connection, _now: int) -> CampaignRecord:
     row = _locked(connection, command.campaign_id)
     for arm in campaigns.read_arms(connection, [row.key])[row.key]:
         if arm.arm_id == command.arm_id:

@@ -7,27 +7,39 @@ caller commits.
 """
 
 from collections.abc import Callable, Collection, Sequence
+from typing import Any
 
 from sqlalchemy import Connection
 
 from prudent.clock import Clock
 from prudent.errors import CampaignBusyError, CommandError, ConflictError, NotFoundError
-from prudent.ledger import observing, rewarding, selecting
-from prudent.ledger.commands import Command, Describe, Expire, Observe, Preview, Result, Reward, Select
+from prudent.ledger import rewards, selection
+from prudent.ledger.cache import RecentDecisions, States
+from prudent.ledger.commands import (
+    Command,
+    Describe,
+    Expire,
+    Failed,
+    Observe,
+    Outcome,
+    Postponed,
+    Preview,
+    Result,
+    Reward,
+    Select,
+)
 from prudent.ledger.description import describe
-from prudent.ledger.loading import catch_up, open_state, use_snapshot
-from prudent.ledger.outcomes import Failed, Outcome, Postponed, StaleDirectoryError
-from prudent.ledger.recent import RecentDecisions
-from prudent.ledger.state import CampaignState
-from prudent.ledger.states import States
-from prudent.ledger.writes import Writes
+from prudent.ledger.state import CampaignState, Writes, catch_up, open_state, use_snapshot
 from prudent.store import campaigns, decisions, log
 from prudent.store.campaigns import Standing
-from prudent.store.decisions import DecisionRow
-from prudent.store.log import LogRow
+from prudent.store.tables import DecisionRow, LogRow
 
 BEHIND_MAX = 1_000
 """Rows that a batch folds by itself; a state further behind is loaded outside any transaction."""
+
+
+class StaleDirectoryError(Exception):
+    """A public id has another key, or a campaign entered its warm-up, since this process last looked."""
 
 
 class Batch:
@@ -59,14 +71,24 @@ class Batch:
         self._keys: dict[str, int] = {}
         self._decisions: dict[str, DecisionRow] = {}
         self._remembered: dict[str, DecisionRow] = {}
-        self._asked: dict[str, int] = {}
-        """Ids of this batch's selects, and the keys of their campaigns."""
+        self._selected: dict[str, int] = {}
+        """The keys of the campaigns of this batch's selects, by decision id."""
+        self._rewarded: set[str] = set()
+        """The decisions of this batch's rewards."""
         self._standings: dict[int, Standing] = {}
         self._recorded: dict[str, LogRow] = {}
         self._busy: set[int] = set()
         self._behind: set[int] = set()
         self.writes = Writes()
         self._now = 0
+        self._executions: dict[type[Command], Callable[[Any], Result]] = {
+            Select: self._select,
+            Reward: self._reward,
+            Expire: self._expire,
+            Observe: self._observe,
+            Preview: self._preview,
+            Describe: self._describe,
+        }
 
     def run(self, commands: Sequence[Command]) -> list[Outcome]:
         """Execute the commands; the outcome of each, in their order."""
@@ -76,7 +98,7 @@ class Batch:
         self._lock(learning, others)
         self._read_standings(learning | others)
         self._bring_up_to_date()
-        self._find_rewards(commands)
+        self._find_rewards()
         outcomes: list[Outcome] = [None] * len(commands)
         for place in self._order(commands):
             outcomes[place] = self._execute(commands[place])
@@ -89,11 +111,10 @@ class Batch:
         All of a batch's commands wait at the same time, so any order is one that could have happened. In this one
         every select knows all these rewards, and a campaign is refitted once a batch instead of once a pair.
         """
-        places = range(len(commands))
-        return sorted(places, key=lambda place: not self._learns_of_the_past(commands[place]))
+        return sorted(range(len(commands)), key=lambda place: not self._is_reward_of_the_past(commands[place]))
 
-    def _learns_of_the_past(self, command: Command) -> bool:
-        return isinstance(command, Reward) and self._decision(command.decision_id) is not None
+    def _is_reward_of_the_past(self, command: Command) -> bool:
+        return command.learns and command.decision_id is not None and self._decision(command.decision_id) is not None
 
     def remember(self) -> None:
         """After the commit: new decisions are likely to be rewarded soon, rewarded ones are not asked for again."""
@@ -108,27 +129,18 @@ class Batch:
     # 1. decisions, and the keys of the campaigns that commands name
 
     def _find_decisions(self, commands: Sequence[Command]) -> None:
-        ids = {
-            command.decision_id
-            for command in commands
-            if isinstance(command, Select | Reward | Expire) and command.decision_id is not None
-        }
+        ids = {command.decision_id for command in commands if command.decision_id is not None}
+        if not ids:
+            return
         self._remembered = self._recent.find(ids)
         self._decisions = decisions.find_decisions(self._connection, ids - self._remembered.keys()) | self._remembered
-        unknown = [
-            command.decision_id
-            for command in commands
-            if isinstance(command, Reward) and command.decision_id not in self._decisions
-        ]
+        self._rewarded = {one.decision_id for one in commands if one.learns and one.decision_id is not None}
         # a decision that was pruned is still answered from the log
-        self._recorded = log.find_observations(self._connection, unknown)
+        self._recorded = log.find_observations(self._connection, self._rewarded - self._decisions.keys())
 
     def _find_keys(self, commands: Sequence[Command]) -> None:
-        names = {
-            command.campaign_id for command in commands if isinstance(command, Select | Observe | Describe | Preview)
-        }
         missing = []
-        for name in names:
+        for name in {command.campaign_id for command in commands if command.campaign_id is not None}:
             key = self._states.key_of(name)
             if key is None:
                 missing.append(name)
@@ -141,17 +153,18 @@ class Batch:
         learning: set[int] = set()
         others: set[int] = set()
         for command in commands:
-            if isinstance(command, Reward | Expire):
-                row = self._decisions.get(command.decision_id) or self._recorded.get(command.decision_id)
-                key = row.key if row is not None else self._asked.get(command.decision_id)
-            else:
-                key = self._keys.get(command.campaign_id)
-                if isinstance(command, Select) and command.decision_id is not None and key is not None:
-                    self._asked[command.decision_id] = key
-                    if command.decision_id in self._decisions:
-                        others.add(self._decisions[command.decision_id].key)
+            name, decision_id = command.campaign_id, command.decision_id
+            key = None if name is None else self._keys.get(name)
+            if decision_id is not None:
+                row = self._decisions.get(decision_id) or self._recorded.get(decision_id)
+                if name is None:
+                    key = row.key if row is not None else self._selected.get(decision_id)
+                elif key is not None:
+                    self._selected[decision_id] = key
+                    if row is not None:
+                        others.add(row.key)
             if key is not None:
-                (learning if isinstance(command, Reward | Expire | Observe) else others).add(key)
+                (learning if command.learns else others).add(key)
         return learning, others - learning
 
     # 2. locks
@@ -229,25 +242,15 @@ class Batch:
 
     # 4. rewards that exist already
 
-    def _find_rewards(self, commands: Sequence[Command]) -> None:
-        ids = {command.decision_id for command in commands if isinstance(command, Reward | Expire)}
-        self._recorded |= log.find_observations(self._connection, ids)
+    def _find_rewards(self) -> None:
+        if self._rewarded:
+            self._recorded |= log.find_observations(self._connection, self._rewarded)
 
     # 5. execution
 
     def _execute(self, command: Command) -> Outcome:
         try:
-            if isinstance(command, Select):
-                return self._select(command)
-            if isinstance(command, Reward):
-                return self._reward(command)
-            if isinstance(command, Expire):
-                return self._expire(command)
-            if isinstance(command, Observe):
-                return self._observe(command)
-            if isinstance(command, Preview):
-                return self._on(command.campaign_id, lambda state: selecting.preview(state, command.request))
-            return self._on(command.campaign_id, describe)
+            return self._executions[type(command)](command)
         except (CommandError, CampaignBusyError) as error:
             return Failed(error)
         except _NotLoaded as missing:
@@ -266,8 +269,9 @@ class Batch:
             raise NotFoundError(missing)
         return state
 
-    def _on(self, campaign_id: str, action: Callable[[CampaignState], Result]) -> Result:
-        return action(self._state(self._keys.get(campaign_id), "there is no such campaign"))
+    def _named(self, campaign_id: str) -> CampaignState:
+        """The state of the campaign that a command names. Raises as `_state` does."""
+        return self._state(self._keys.get(campaign_id), "there is no such campaign")
 
     def _decision(self, decision_id: str) -> DecisionRow | None:
         """A decision of a living campaign, of this batch or before it."""
@@ -280,32 +284,32 @@ class Batch:
         return None if standing is None else standing.campaign_id
 
     def _select(self, command: Select) -> Result:
-        state = self._state(self._keys.get(command.campaign_id), "there is no such campaign")
+        state = self._named(command.campaign_id)
         if command.decision_id is None:
-            return selecting.select(state, command, self._new_id(), None, self._now, self.writes)
+            return selection.select(state, command, self._new_id(), None, self._now, self.writes)
         digest = command.digest()
         held = self._decisions.get(command.decision_id)
         if held is not None and held.key in self._busy:  # whether its campaign counts is being decided elsewhere
             raise CampaignBusyError("another worker holds this decision's campaign: try again")
         earlier = self._decision(command.decision_id)
         if earlier is None:
-            return selecting.select(state, command, command.decision_id, digest, self._now, self.writes)
+            return selection.select(state, command, command.decision_id, digest, self._now, self.writes)
         if earlier.key != state.key or earlier.request_digest != digest:
             raise ConflictError("this decision_id belongs to another request", field="decision_id")
-        return selecting.repeat_decision(earlier, state.campaign_id)
+        return selection.repeat_decision(earlier, state.campaign_id)
 
     def _reward(self, command: Reward) -> Result:
         decision = self._decision(command.decision_id)
         recorded = self._recorded_reward(command.decision_id)
         known = decision or recorded
         # while its select waits for its campaign, so does the reward
-        key = known.key if known is not None else self._asked.get(command.decision_id)
+        key = known.key if known is not None else self._selected.get(command.decision_id)
         state = self._state(key, "there is no such decision")
         if recorded is not None:
-            return rewarding.repeat_reward(state, command, recorded)
+            return rewards.repeat_reward(state, command, recorded)
         if decision is None:
             raise NotFoundError("there is no such decision")
-        return rewarding.reward(state, command, decision, self._now, self.writes)
+        return rewards.reward(state, command, decision, self._now, self.writes)
 
     def _recorded_reward(self, decision_id: str) -> LogRow | None:
         row = self.writes.rewarded.get(decision_id) or self._recorded.get(decision_id)
@@ -314,18 +318,24 @@ class Batch:
     def _expire(self, command: Expire) -> Result:
         decision = self._decision(command.decision_id)
         if decision is not None and self._recorded_reward(command.decision_id) is None:
-            rewarding.expire(self._state(decision.key, ""), decision, self._now, self.writes)
+            rewards.expire(self._state(decision.key, ""), decision, self._now, self.writes)
         self.writes.no_longer_due.add(command.decision_id)
         return None
 
     def _observe(self, command: Observe) -> Result:
-        state = self._state(self._keys.get(command.campaign_id), "there is no such campaign")
+        state = self._named(command.campaign_id)
         ids = [one.observation_id for one in command.observations if one.observation_id is not None]
         recorded = log.find_warm_starts(self._connection, state.key, ids)
         for row in self.writes.observations:
             if row.key == state.key and row.observation_id is not None:
                 recorded[row.observation_id] = row
-        return observing.observe(state, command, recorded, self._now, self.writes)
+        return rewards.observe(state, command, recorded, self._now, self.writes)
+
+    def _preview(self, command: Preview) -> Result:
+        return selection.preview(self._named(command.campaign_id), command.request)
+
+    def _describe(self, command: Describe) -> Result:
+        return describe(self._named(command.campaign_id))
 
     # 6. writes
 
@@ -336,8 +346,9 @@ class Batch:
             log.delete_of_decisions(self._connection, replaced)
             decisions.delete_decisions(self._connection, replaced)
         decisions.insert_decisions(self._connection, writes.decisions.values())
-        log.append(self._connection, writes.observations)
-        campaigns.set_heads(self._connection, {row.key: self.touched[row.key].head for row in writes.observations})
+        if writes.observations:
+            log.append(self._connection, writes.observations)
+            campaigns.set_heads(self._connection, {row.key: self.touched[row.key].head for row in writes.observations})
         campaigns.add_plays(self._connection, writes.plays)
         decisions.clear_due(self._connection, writes.no_longer_due)
 

@@ -1,5 +1,13 @@
 """What the ledger is asked to do, and what it answers. Features are float64 arrays, as sent.
 
+Every command declares what the queue and the batch need to know of it:
+
+is_batched            whether it may share a transaction with others
+items, nbytes         how much of the queue it takes, in commands and in bytes
+learns                whether it may append to its campaign's log
+campaign_id           the campaign that it names; None where its decision says which
+decision_id           the decision that it names, or that it is to make; None if there is none
+
 Nobody changes a message. Those of the hot path are not frozen all the same: that would make each four times as slow.
 """
 
@@ -14,7 +22,7 @@ from numpy.typing import NDArray
 
 from prudent.campaigns import AlgorithmChange, CampaignConfiguration
 from prudent.core.policy import Reason
-from prudent.ledger.import_steps import Import
+from prudent.store.tables import DecisionRow
 
 CampaignStatus = Literal["active", "paused", "archived"]
 ArmStatus = Literal["active", "paused", "retired"]
@@ -39,14 +47,13 @@ class Select:
     explain: bool = False
     chosen_arm_id: str | None = None
 
-    @property
-    def items(self) -> int:
-        """How much of the queue it takes."""
-        return 1
+    is_batched = True
+    learns = False
+    items = 1
 
     @property
     def nbytes(self) -> int:
-        """Bytes of features it holds."""
+        """Bytes it holds, most of them features."""
         if self.matrix is not None:
             return 500 + self.matrix.nbytes
         listed = sum(features.nbytes for _, features in self.arms or () if features is not None)
@@ -95,27 +102,12 @@ class ScoredArm:
     contributions: list[dict[str, str | float]] | None = None
 
 
-@dataclass(slots=True)
-class Decision:
-    """The answer to Select. seen: how many observations of the campaign the choice was based on."""
+class Decision(NamedTuple):
+    """The answer to Select. row: what is stored of it; arms: every candidate, best first, if asked by ``explain``."""
 
-    decision_id: str
+    row: DecisionRow
     campaign_id: str
-    arm_id: str
-    estimate: float
-    bonus: float
-    index: float
-    reason: Reason
-    greedy_arm_id: str
-    recommended_arm_id: str | None
-    propensity: float | None
-    seen: int
     arms: Sequence[ScoredArm] | None
-
-    @property
-    def exploring(self) -> bool:
-        """Whether the arm is another than the one with the best estimate."""
-        return self.arm_id != self.greedy_arm_id
 
 
 @dataclass(slots=True)
@@ -126,6 +118,9 @@ class Reward:
     reward: float
     arm_id: str | None = None
 
+    campaign_id = None
+    is_batched = True
+    learns = True
     items = 1
     nbytes = 300
 
@@ -136,6 +131,9 @@ class Expire:
 
     decision_id: str
 
+    campaign_id = None
+    is_batched = True
+    learns = True
     items = 1
     nbytes = 300
 
@@ -177,14 +175,18 @@ class Observe:
     campaign_id: str
     observations: Sequence[WarmStart]
 
+    decision_id = None
+    is_batched = True
+    learns = True
+
     @property
     def items(self) -> int:
-        """How much of the queue it takes."""
+        """Each observation counts as a command."""
         return len(self.observations)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of features it holds."""
+        """Bytes it holds, most of them features."""
         given = (floats for one in self.observations for floats in (one.features, one.context) if floats is not None)
         return 300 * len(self.observations) + sum(floats.nbytes for floats in given)
 
@@ -205,29 +207,32 @@ class Describe:
 
     campaign_id: str
 
+    decision_id = None
+    is_batched = True
+    learns = False
     items = 1
     nbytes = 100
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Preview:
-    """Say what a select would do now, and record nothing. request: its decision_id plays no role."""
+    """Say what a select would do now, and record nothing. request: its decision_id is ignored."""
 
     request: Select
 
+    decision_id = None
+    is_batched = True
+    learns = False
+    items = 1
+
     @property
     def campaign_id(self) -> str:
-        """The campaign."""
+        """The campaign of the request."""
         return self.request.campaign_id
 
     @property
-    def items(self) -> int:
-        """How much of the queue it takes."""
-        return self.request.items
-
-    @property
     def nbytes(self) -> int:
-        """Bytes of features it holds."""
+        """Bytes that the request holds."""
         return self.request.nbytes
 
 
@@ -288,14 +293,40 @@ Result = Decision | RewardReceipt | ObserveReceipt | ModelReport | Prospect | No
 
 
 @dataclass(frozen=True, slots=True)
-class CreateCampaign:
+class Postponed:
+    """The command was not executed: its campaign's state must be loaded first."""
+
+    key: int
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The command failed: it is wrong (CommandError), cannot run now (UnavailableError), or met a defect."""
+
+    error: Exception
+
+
+Outcome = Result | Postponed | Failed
+
+
+class SingleCommand:
+    """A command that changes a campaign itself, or imports one: in a transaction of its own."""
+
+    __slots__ = ()
+    is_batched = False
+    items = 1
+    nbytes = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class CreateCampaign(SingleCommand):
     """Create a campaign from a resolved configuration."""
 
     configuration: CampaignConfiguration
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeCampaign:
+class ChangeCampaign(SingleCommand):
     """Change what may change of a campaign; None leaves it."""
 
     campaign_id: str
@@ -305,14 +336,14 @@ class ChangeCampaign:
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteCampaign:
+class DeleteCampaign(SingleCommand):
     """Delete a campaign with its log."""
 
     campaign_id: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class AddArm:
+class AddArm(SingleCommand):
     """Register an arm at run time."""
 
     campaign_id: str
@@ -321,12 +352,9 @@ class AddArm:
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeArm:
+class ChangeArm(SingleCommand):
     """Pause, retire or reactivate an arm."""
 
     campaign_id: str
     arm_id: str
     status: ArmStatus
-
-
-Administration = CreateCampaign | ChangeCampaign | DeleteCampaign | AddArm | ChangeArm | Import

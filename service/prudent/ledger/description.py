@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from prudent.core.estimators import ExactMinimizer, OnePass, OnlineGradient
 from prudent.core.theory import Constants, regret_bound
 from prudent.ledger.commands import ArmModel, ModelReport
-from prudent.ledger.explanation import feature_names, interval_of
+from prudent.ledger.selection import feature_names, interval_of
 from prudent.ledger.state import CampaignState
 
 CONDITIONAL = (

@@ -1,49 +1,91 @@
-"""The steps of an import, each in a transaction of its own; see docs/decisions/0017.
+"""The steps of an import, each a short transaction of its own; see docs/decisions/0017.
 
-The campaign is staged under a key without a public id, so nobody sees it before the last step, and a crash leaves
-rows that nobody sees and maintenance removes. Ids of decisions are unique over the deployment: who meets a decision of
-a campaign without an id may take its place. An import's last step counts, under its lock, whether all rows are there.
+The campaign is staged under a key without a public id, so nobody sees it before the last step; after a crash,
+maintenance removes what was staged. Ids of decisions are unique over the deployment, but those of a campaign without
+a public id may be taken over. The last step checks, under the campaign's lock, that all rows are still there.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import singledispatch
 
 from sqlalchemy import Connection
 
+from prudent.campaigns import CampaignConfiguration
 from prudent.errors import ConflictError, InvalidCommandError
-from prudent.ledger.import_steps import (
-    BeginImport,
-    FinishImport,
-    GiveUpImport,
-    Import,
-    ImportDecisions,
-    ImportObservations,
-)
+from prudent.ledger.commands import SingleCommand
 from prudent.store import campaigns, decisions, log
-from prudent.store.decisions import DecisionRow
-from prudent.store.log import LogRow
+from prudent.store.tables import ArmRow, DecisionRow, LogRow
 
-TWICE = "is there already: the file has it twice, or a step had to be repeated; import the file again"
-
-
-def take_step(connection: Connection, step: Import, now: int) -> int | None:
-    """Execute one step; the campaign's key, None once it is given up. Raises CommandError."""
-    if isinstance(step, BeginImport):
-        return _begin(connection, step, now)
-    if isinstance(step, GiveUpImport):
-        campaigns.abandon_staged(connection, step.key)
-        return None
-    if not campaigns.keep_staged(connection, step.key, now):
-        raise ConflictError("the import was given up, because it made no progress for too long: import the file again")
-    if isinstance(step, ImportObservations):
-        _append_observations(connection, step)
-    elif isinstance(step, ImportDecisions):
-        _add_decisions(connection, step)
-    else:
-        _finish(connection, step)
-    return step.key
+DUPLICATE = "was imported before: the file has it twice, or a step was repeated; import the file again"
 
 
-def _begin(connection: Connection, step: BeginImport, now: int) -> int:
+@dataclass(frozen=True, slots=True)
+class BeginImport(SingleCommand):
+    """Stage a campaign that nobody sees until its import is complete. The arms' keys are filled in."""
+
+    campaign_id: str
+    configuration: CampaignConfiguration
+    creation: CampaignConfiguration
+    status: str
+    revision: int
+    learn_limit: int | None
+    arms: Sequence[ArmRow]
+
+
+@dataclass(frozen=True, slots=True)
+class ImportObservations(SingleCommand):
+    """Append to a staged campaign's log. first_line: the first row's line in the file; one row per line."""
+
+    key: int
+    first_line: int
+    rows: Sequence[LogRow]
+
+
+@dataclass(frozen=True, slots=True)
+class ImportDecisions(SingleCommand):
+    """Add to a staged campaign's decisions, after all of its log."""
+
+    key: int
+    first_line: int
+    rows: Sequence[DecisionRow]
+
+
+@dataclass(frozen=True, slots=True)
+class FinishImport(SingleCommand):
+    """Publish a staged campaign, if all of it is there. plays: by position, where there are more than were staged."""
+
+    key: int
+    campaign_id: str
+    created_at: int
+    head: int
+    decisions: int
+    plays: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class AbandonImport(SingleCommand):
+    """Remove a staged campaign; nothing happens to one that is complete."""
+
+    key: int
+
+
+Import = BeginImport | ImportObservations | ImportDecisions | FinishImport | AbandonImport
+"""A step of an import."""
+
+
+@singledispatch
+def take_step(
+    step: Import,
+    connection: Connection,  # noqa: ARG001  # what every implementation takes
+    now: int,  # noqa: ARG001
+) -> int | None:
+    """Execute one step; the campaign's key, None once it is abandoned. Raises CommandError."""
+    raise TypeError(f"{type(step).__name__} is not a step of an import")
+
+
+@take_step.register
+def _begin(step: BeginImport, connection: Connection, now: int) -> int:
     _refuse_taken(connection, step.campaign_id)
     key = campaigns.stage(
         connection,
@@ -62,41 +104,53 @@ def _begin(connection: Connection, step: BeginImport, now: int) -> int:
 
 def _refuse_taken(connection: Connection, campaign_id: str) -> None:
     if campaigns.find_campaign(connection, campaign_id) is not None:
-        raise ConflictError("there is a campaign of this id already: delete it first, if that is meant")
+        raise ConflictError("a campaign with this id already exists: delete it first, if that is intended")
 
 
-def _append_observations(connection: Connection, step: ImportObservations) -> None:
+def _keep(connection: Connection, key: int, now: int) -> None:
+    """Note that the import goes on. Raises ConflictError if maintenance has abandoned it."""
+    if not campaigns.keep_staged(connection, key, now):
+        raise ConflictError("the import was abandoned, because it made no progress for too long: import the file again")
+
+
+@take_step.register
+def _append_observations(step: ImportObservations, connection: Connection, now: int) -> int:
+    _keep(connection, step.key, now)
     ids = [row.decision_id for row in step.rows]
-    _refuse_twice(ids, "decision id", step.first_line)
+    _refuse_duplicates(ids, "decision id", step.first_line)
     _, learned = _clear_way(connection, step.key, ids, step.first_line)
     names = [row.observation_id for row in step.rows]
-    _refuse_twice(names, "observation id", step.first_line)
+    _refuse_duplicates(names, "observation id", step.first_line)
     known = log.find_warm_starts(connection, step.key, [name for name in names if name is not None])
     for line, row in enumerate(step.rows, step.first_line):
         if row.decision_id in learned or row.observation_id in known:
-            raise ConflictError(TWICE, field=f"line {line}")
+            raise ConflictError(DUPLICATE, field=f"line {line}")
     log.append(connection, step.rows)
+    return step.key
 
 
-def _add_decisions(connection: Connection, step: ImportDecisions) -> None:
+@take_step.register
+def _add_decisions(step: ImportDecisions, connection: Connection, now: int) -> int:
+    _keep(connection, step.key, now)
     ids = [row.decision_id for row in step.rows]
-    _refuse_twice(ids, "decision id", step.first_line)
+    _refuse_duplicates(ids, "decision id", step.first_line)
     made, learned = _clear_way(connection, step.key, ids, step.first_line)
     for line, row in enumerate(step.rows, step.first_line):
         if row.decision_id in made:
-            raise ConflictError(TWICE, field=f"line {line}")
+            raise ConflictError(DUPLICATE, field=f"line {line}")
         reward = learned.get(row.decision_id)
         if reward is not None and reward.features != row.features:
-            raise InvalidCommandError("the decision has other features than its reward", field=f"line {line}")
+            raise InvalidCommandError("the features of the decision and of its reward differ", field=f"line {line}")
     decisions.insert_decisions(connection, step.rows)
+    return step.key
 
 
-def _refuse_twice(ids: Iterable[str | None], what: str, first_line: int) -> None:
-    """Raise InvalidCommandError where an id stands a second time among these lines."""
+def _refuse_duplicates(ids: Iterable[str | None], what: str, first_line: int) -> None:
+    """Raise InvalidCommandError if an id occurs twice among these lines."""
     seen: set[str] = set()
     for line, one in enumerate(ids, first_line):
         if one in seen:
-            raise InvalidCommandError(f"has a {what} that is in the file twice", field=f"line {line}")
+            raise InvalidCommandError(f"repeats the {what} of an earlier line", field=f"line {line}")
         if one is not None:
             seen.add(one)
 
@@ -104,9 +158,9 @@ def _refuse_twice(ids: Iterable[str | None], what: str, first_line: int) -> None
 def _clear_way(
     connection: Connection, key: int, ids: Sequence[str | None], first_line: int
 ) -> tuple[dict[str, DecisionRow], dict[str, LogRow]]:
-    """Make room for rows of these decision ids; the campaign's own decisions and log rows that have one.
+    """Make room for rows of these decision ids; the campaign's own decisions and log rows that have them.
 
-    Raises ConflictError where another campaign has one: among its decisions or, if they were pruned, in its log.
+    Raises ConflictError if another campaign has one of them, among its decisions or, once they are pruned, in its log.
     """
     wanted = [one for one in ids if one is not None]
     made, learned = decisions.find_decisions(connection, wanted), log.find_observations(connection, wanted)
@@ -117,7 +171,7 @@ def _clear_way(
     taken = {one for one, owner in found if owner in named}
     for line, one in enumerate(ids, first_line):
         if one in taken:
-            raise ConflictError("another campaign here has a decision of this id", field=f"line {line}")
+            raise ConflictError("another campaign already has a decision with this id", field=f"line {line}")
     in_the_way = {one for one, owner in found if owner != key}
     log.delete_of_decisions(connection, in_the_way)
     decisions.delete_decisions(connection, in_the_way)
@@ -127,16 +181,24 @@ def _clear_way(
     )
 
 
-def _finish(connection: Connection, step: FinishImport) -> None:
+@take_step.register
+def _finish(step: FinishImport, connection: Connection, now: int) -> int:
+    _keep(connection, step.key, now)
     campaigns.lock_heads(connection, [step.key])
     _refuse_taken(connection, step.campaign_id)
     rows, last = log.count_rows(connection, step.key)
     if (rows, last, decisions.count_rows(connection, step.key)) != (step.head, step.head, step.decisions):
         raise ConflictError(
-            "others used the file's decision ids meanwhile, in a second import of it or in requests: "
-            "stop them, and import the file again"
+            "the file's decision ids were used meanwhile, by a second import of it or by requests: "
+            "stop those, and import the file again"
         )
     campaigns.set_heads(connection, {step.key: step.head})
     for position, plays in step.plays.items():
         campaigns.update_arm(connection, step.key, position, {"plays": plays})
     campaigns.publish_staged(connection, step.key, step.campaign_id, step.created_at)
+    return step.key
+
+
+@take_step.register
+def _abandon(step: AbandonImport, connection: Connection, _now: int) -> None:
+    campaigns.abandon_staged(connection, step.key)

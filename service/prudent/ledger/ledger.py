@@ -18,16 +18,13 @@ from prudent.errors import (
     UnavailableError,
     UnknownOutcomeError,
 )
-from prudent.ledger.administration import CampaignRecord, administer
-from prudent.ledger.batch import Batch
-from prudent.ledger.commands import Administration, Command, Result
-from prudent.ledger.loading import load_behind
+from prudent.ledger.administration import Administration, CampaignRecord, administer
+from prudent.ledger.batch import Batch, StaleDirectoryError
+from prudent.ledger.cache import RecentDecisions, States
+from prudent.ledger.commands import Command, Failed, Outcome, Postponed, Result
 from prudent.ledger.maintenance import Maintenance
-from prudent.ledger.outcomes import Failed, Outcome, Postponed, StaleDirectoryError
 from prudent.ledger.queue import CommandQueue, Entry, Ticket
-from prudent.ledger.recent import RecentDecisions
-from prudent.ledger.state import CampaignState
-from prudent.ledger.states import States
+from prudent.ledger.state import CampaignState, load_behind
 from prudent.observability.metrics import Metrics
 from prudent.settings import Limits
 from prudent.store import campaigns
@@ -194,7 +191,7 @@ class Ledger:
         started = time.perf_counter()
         self._busy_since = time.monotonic()
         try:
-            if entries[0].is_batched:
+            if entries[0].command.is_batched:
                 outcomes = self._run_batch([entry.command for entry in entries])  # type: ignore[misc]  # is_batched
             else:
                 outcomes = [self._run_alone(entries[0].command)]  # type: ignore[arg-type]  # not is_batched
@@ -284,7 +281,6 @@ class Ledger:
                 raise UnknownOutcomeError("the outcome is unknown: send the same request again") from error
         batch.remember()
         self._committed.inc()
-        self._maintenance.after_commit(batch.touched.values())
         self._count_recorded(batch)
         if batch.writes.decisions or batch.writes.observations:
             self._refused = None
@@ -312,7 +308,7 @@ class Ledger:
             try:
                 with self._write.begin() as connection:
                     now = campaigns.read_clock(connection) or self._clock()
-                    administered = administer(connection, command, now)
+                    administered = administer(command, connection, now)
             except CommandError as error:
                 return Failed(error)
             except Exception as error:  # sorted below

@@ -1,19 +1,16 @@
 """What the ledger's thread does between batches: snapshots, deadlines, rows of deleted campaigns and lost imports."""
 
-from collections.abc import Iterable
-
 import structlog
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from prudent.clock import Clock
 from prudent.core.snapshot import FORMAT_VERSION
+from prudent.ledger.cache import States
 from prudent.ledger.commands import Expire
-from prudent.ledger.state import CampaignState
-from prudent.ledger.states import States
 from prudent.settings import Limits
 from prudent.store import campaigns, decisions, log
-from prudent.store.log import SnapshotRow
+from prudent.store.tables import SnapshotRow
 
 logger = structlog.get_logger(__name__)
 
@@ -31,14 +28,9 @@ class Maintenance:
         self._snapshot_every = limits.snapshot_observations
         self._to_snapshot: set[int] = set()
 
-    def after_commit(self, touched: Iterable[CampaignState]) -> None:
-        """Remember which states have learned enough for a new snapshot."""
-        for state in touched:
-            if state.sequence - state.snapshot_sequence >= self._snapshot_every:
-                self._to_snapshot.add(state.key)
-
     def run(self) -> list[Expire]:
         """One round of chores; the deadlines that have passed."""
+        self._note_due_snapshots()
         try:
             self._write_snapshot()
             self._purge()
@@ -49,11 +41,18 @@ class Maintenance:
 
     def finish(self) -> None:
         """Write the snapshots that are due, before the process ends."""
+        self._note_due_snapshots()
         try:
             while self._to_snapshot:
                 self._write_snapshot()
         except SQLAlchemyError as error:
             logger.warning("snapshots not written", error=type(error).__name__)
+
+    def _note_due_snapshots(self) -> None:
+        """Note which states have learned enough for a new snapshot, among those used since the last round."""
+        for state in self._states.used():
+            if state.sequence - state.snapshot_sequence >= self._snapshot_every:
+                self._to_snapshot.add(state.key)
 
     def _write_snapshot(self) -> None:
         """One state's snapshot. The state is committed here: batches end before chores begin."""

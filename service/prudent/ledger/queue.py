@@ -8,9 +8,8 @@ from threading import Condition
 from typing import Any, NamedTuple
 
 from prudent.errors import OverloadedError
-from prudent.ledger.commands import Administration, Command, Describe, Expire, Observe, Preview, Reward, Select
-
-_BATCHED = (Select, Reward, Expire, Observe, Describe, Preview)
+from prudent.ledger.administration import Administration
+from prudent.ledger.commands import Command
 
 
 @dataclass(slots=True, eq=False)
@@ -36,21 +35,6 @@ class Entry(NamedTuple):
     ticket: Ticket
     slot: int
 
-    @property
-    def is_batched(self) -> bool:
-        """Whether it may share a transaction with others."""
-        return isinstance(self.command, _BATCHED)
-
-    @property
-    def items(self) -> int:
-        """How much of the queue it takes."""
-        return self.command.items if isinstance(self.command, _BATCHED) else 1
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes it holds."""
-        return self.command.nbytes if isinstance(self.command, _BATCHED) else 1_000
-
 
 @dataclass(slots=True)
 class CommandQueue:
@@ -66,8 +50,8 @@ class CommandQueue:
 
     def put(self, entries: Sequence[Entry]) -> None:
         """Append. Raises OverloadedError, and takes nothing, if they do not all fit."""
-        items = sum(entry.items for entry in entries)
-        nbytes = sum(entry.nbytes for entry in entries)
+        items = sum(entry.command.items for entry in entries)
+        nbytes = sum(entry.command.nbytes for entry in entries)
         with self.changed:
             # one request always fits an empty queue, whatever the bounds
             if self._entries and (self.items + items > self.items_max or self.nbytes + nbytes > self.bytes_max):
@@ -81,8 +65,8 @@ class CommandQueue:
         """Put at the front what was taken but could not be executed yet. Call with ``changed`` held."""
         for entry in reversed(list(entries)):
             self._entries.appendleft(entry)
-            self.items += entry.items
-            self.nbytes += entry.nbytes
+            self.items += entry.command.items
+            self.nbytes += entry.command.nbytes
 
     def take(self, items_max: int) -> list[Entry]:
         """The next batch: one administrative command, or others up to the bound. Call with ``changed`` held."""
@@ -90,13 +74,13 @@ class CommandQueue:
         items = 0
         while self._entries:
             entry = self._entries[0]
-            if taken and (not entry.is_batched or items + entry.items > items_max):
+            if taken and (not entry.command.is_batched or items + entry.command.items > items_max):
                 break
             self._entries.popleft()
             taken.append(entry)
-            items += entry.items
-            self.nbytes -= entry.nbytes
-            if not entry.is_batched:
+            items += entry.command.items
+            self.nbytes -= entry.command.nbytes
+            if not entry.command.is_batched:
                 break
         self.items -= items
         return taken

@@ -1,16 +1,27 @@
-"""One campaign as a worker holds it: its configuration, its arms, and the policy folded from its log."""
+"""One campaign as a worker holds it: its configuration, its arms, and the policy folded from its log.
 
-from dataclasses import dataclass
+A state comes from the database: the campaign's row and arms, a snapshot for a head start, then the log. While a batch
+runs, what it will insert is collected beside the states that it changes.
+"""
+
+from dataclasses import dataclass, field
 from hashlib import blake2b
 
 import numpy as np
+import structlog
 from numpy.typing import NDArray
+from sqlalchemy import Connection, Engine
 
 from prudent.campaigns import CampaignConfiguration, build_policy, index_settings
 from prudent.core.policy import Policy, SolverCounts
-from prudent.store.campaigns import ArmRow, CampaignRow, Standing
+from prudent.core.snapshot import FORMAT_VERSION, CorruptSnapshotError
+from prudent.errors import InvalidCommandError
+from prudent.store import campaigns, log
+from prudent.store.campaigns import CampaignRow, Standing
 from prudent.store.log import FoldRow
-from prudent.store.tables import features_from_bytes
+from prudent.store.tables import ArmRow, DecisionRow, LogRow, features_from_bytes
+
+logger = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,6 +101,12 @@ class CampaignState:
         """The block of parameters that an arm's observations belong to."""
         return 0 if self.shared else self.by_id[arm_id].position
 
+    def check_dimension(self, features: NDArray[np.float64], field_name: str) -> None:
+        """Raise InvalidCommandError unless there are as many features as the campaign has dimensions."""
+        expected = self.policy.feature_map.dimension
+        if len(features) != expected:
+            raise InvalidCommandError(f"expected {expected} features, received {len(features)}", field=field_name)
+
     def reconfigure(self, row: CampaignRow, arms: list[ArmRow]) -> None:
         """Take over a newer revision: index settings, statuses, arms that were added. What was learned stays."""
         self.configuration = CampaignConfiguration.model_validate_json(row.configuration)
@@ -143,3 +160,85 @@ class CampaignState:
     def nbytes(self) -> int:
         """Memory held, roughly: matrices, history, and the interpreter's objects."""
         return 20_000 + 500 * len(self.arms) + self.policy.nbytes
+
+
+@dataclass(slots=True)
+class Writes:
+    """What a batch will insert, by the ids that later commands of the same batch look up."""
+
+    decisions: dict[str, DecisionRow] = field(default_factory=dict)
+    observations: list[LogRow] = field(default_factory=list)
+    rewarded: dict[str, LogRow] = field(default_factory=dict)
+    plays: dict[tuple[int, int], int] = field(default_factory=dict)
+    no_longer_due: set[str] = field(default_factory=set)
+
+    def add_play(self, state: CampaignState, arm_id: str) -> None:
+        """Count a play, while plays matter: above the warm-up they are not written."""
+        arm = state.by_id.get(arm_id)
+        if arm is None or state.plays[arm.position] >= state.configuration.algorithm.warmup:
+            return
+        state.plays[arm.position] += 1
+        place = (state.key, arm.position)
+        self.plays[place] = self.plays.get(place, 0) + 1
+
+    def append(self, state: CampaignState, row: LogRow) -> LogRow:
+        """Give a row the next sequence number, teach it unless the campaign is paused, and keep it for the log."""
+        numbered = row._replace(sequence=state.advance_head())
+        if state.learn_limit is None:
+            state.fold(FoldRow(numbered.sequence, row.arm_id, row.features, row.reward))
+        self.observations.append(numbered)
+        return numbered
+
+
+def open_state(connection: Connection, key: int) -> CampaignState | None:
+    """A state that has folded nothing yet; None if the campaign is gone."""
+    row = campaigns.read_campaign(connection, key)
+    if row is None or row.campaign_id is None:
+        return None
+    return CampaignState(row, campaigns.read_arms(connection, [key])[key])
+
+
+def use_snapshot(connection: Connection, state: CampaignState) -> None:
+    """Start from the stored snapshot, if it is valid for this state and within its log."""
+    snapshot = log.find_snapshot(connection, state.key)
+    if (
+        snapshot is None
+        or snapshot.format_version != FORMAT_VERSION
+        or snapshot.configuration_digest != state.fold_digest
+        or snapshot.sequence > state.target
+    ):
+        return
+    try:
+        state.policy.load(snapshot.state)
+    except CorruptSnapshotError as error:
+        logger.warning("snapshot is corrupt, folding the log from its start", key=state.key, error=str(error))
+        return
+    state.sequence = state.snapshot_sequence = snapshot.sequence
+
+
+def catch_up(connection: Connection, state: CampaignState) -> None:
+    """Fold what the log has after the state, up to its target."""
+    if state.sequence == state.target:
+        return
+    for row in log.read_log(connection, state.key, state.sequence, state.target):
+        state.fold(row)
+    state.sequence = state.target
+
+
+def load_behind(read: Engine, key: int) -> CampaignState | None:
+    """A state close behind its head, read page by page outside any transaction; None if the campaign is gone."""
+    with read.connect() as connection:
+        state = open_state(connection, key)
+        if state is None:
+            return None
+        use_snapshot(connection, state)
+    while state.sequence < state.target:
+        with read.connect() as connection:
+            page = log.read_page(connection, key, state.sequence, state.target)
+            standing = campaigns.read_standings(connection, [key]).get(key)
+        if not page or standing is None:
+            return state
+        for row in page:
+            state.fold(row)
+        state.standing = standing
+    return state

@@ -10,11 +10,11 @@ from sqlalchemy import Connection, Engine
 
 from prudent.campaigns import build_policy
 from prudent.core.snapshot import FORMAT_VERSION, CorruptSnapshotError, unpack
-from prudent.ledger.loading import open_state
-from prudent.ledger.state import CampaignState
+from prudent.ledger.state import CampaignState, open_state
 from prudent.store import campaigns, log
 from prudent.store.failures import find_damage
 from prudent.store.schema import check_revision
+from prudent.store.tables import SnapshotRow
 
 TOLERANCE = 1e-9
 """Relative; the exact minimiser's parameters depend on where its iterations started, and all on the processor."""
@@ -92,7 +92,7 @@ def _replay(connection: Connection, state: CampaignState, live: dict[str, Any] |
         verdict.faults.append("the state is not finite and positive semi-definite")
 
 
-def _compare_snapshot(state: CampaignState, snapshot: log.SnapshotRow, verdict: Verdict) -> None:
+def _compare_snapshot(state: CampaignState, snapshot: SnapshotRow, verdict: Verdict) -> None:
     if snapshot.format_version != FORMAT_VERSION or snapshot.configuration_digest != state.fold_digest:
         verdict.snapshot = "not of this version: ignored"
         return

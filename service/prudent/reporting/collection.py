@@ -18,8 +18,9 @@ from sqlalchemy import Connection
 from prudent.campaigns import CampaignConfiguration
 from prudent.reporting.deadlines import is_expired
 from prudent.store import campaigns, decisions, reports
-from prudent.store.campaigns import ArmRow, CampaignRow
+from prudent.store.campaigns import CampaignRow
 from prudent.store.reports import ChoiceRow
+from prudent.store.tables import ArmRow
 
 Connect = Callable[[], AbstractContextManager[Connection]]
 """Opens a connection of the read engine, for a moment."""

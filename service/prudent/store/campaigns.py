@@ -24,7 +24,7 @@ from sqlalchemy import (
 )
 
 from prudent.store.statements import Lookup, Prepared
-from prudent.store.tables import arms, campaigns, decisions, heads, observations, snapshots
+from prudent.store.tables import ArmRow, arms, campaigns, decisions, heads, observations, snapshots
 
 
 class CampaignRow(NamedTuple):
@@ -56,17 +56,6 @@ class Standing(NamedTuple):
     learn_limit: int | None
     head: int
     now: int | None
-
-
-class ArmRow(NamedTuple):
-    """A row of ``arms``. features: little-endian float64 bytes."""
-
-    key: int
-    position: int
-    arm_id: str
-    status: str
-    features: bytes | None
-    plays: int
 
 
 _WITH_HEAD = campaigns.join(heads, heads.c.key == campaigns.c.key)

@@ -1,36 +1,22 @@
-"""Statements about decisions."""
+"""Statements about decisions, and what of a decision is shown to users."""
 
 from collections.abc import Collection, Iterable
-from typing import NamedTuple
+from operator import attrgetter
+from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, func, literal, null, select, tuple_, update
 
 from prudent.store.statements import Insertion, Lookup, Prepared
-from prudent.store.tables import INSTANT, NAME, campaigns, decisions
+from prudent.store.tables import INSTANT, NAME, DecisionRow, campaigns, decisions
+
+_HIDDEN = {"key", "features", "request_digest", "explanation", "created_at", "due_at"}
+_SHOWN = [name for name in DecisionRow._fields if name not in _HIDDEN]
+_SHOWN_AS = [name.removesuffix("_value") for name in _SHOWN]
+"""``index`` would be a reserved word of SQL."""
+_shown_values = attrgetter(*_SHOWN)
 
 Place = tuple[int, str]
 """Where a decision stands among those of its campaign: its time, then its id."""
-
-
-class DecisionRow(NamedTuple):
-    """A row of ``decisions``. features: little-endian float64 bytes; times in microseconds since 1970, UTC."""
-
-    decision_id: str
-    key: int
-    arm_id: str
-    features: bytes
-    estimate: float
-    bonus: float
-    index_value: float
-    reason: str
-    greedy_arm_id: str
-    recommended_arm_id: str | None
-    propensity: float | None
-    seen: int
-    request_digest: bytes | None
-    explanation: str | None
-    created_at: int
-    due_at: int | None
 
 
 _COLUMNS = [decisions.c[name] for name in DecisionRow._fields]
@@ -54,6 +40,14 @@ PENDING_MAX = 100_000
 _PENDING = select(func.count()).select_from(
     select(decisions.c.decision_id).where(decisions.c.due_at.is_not(None)).limit(PENDING_MAX).subquery()
 )
+
+
+def shown_columns(row: DecisionRow) -> dict[str, Any]:
+    """What users see of a decision, under the names that they know; ids, numbers and names, as JSON takes them.
+
+    A new column is shown, in replies and in the decision log, unless it is listed above as hidden.
+    """
+    return dict(zip(_SHOWN_AS, _shown_values(row), strict=True))
 
 
 def find_decisions(connection: Connection, ids: Collection[str]) -> dict[str, DecisionRow]:

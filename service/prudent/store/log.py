@@ -6,25 +6,9 @@ from typing import NamedTuple
 from sqlalchemy import Connection, and_, bindparam, delete, func, insert, literal_column, select, update
 
 from prudent.store.statements import Insertion, Lookup
-from prudent.store.tables import OBSERVATION, decisions, observations, snapshots
+from prudent.store.tables import OBSERVATION, LogRow, SnapshotRow, decisions, observations, snapshots
 
 PAGE_ROWS = 5_000
-
-
-class LogRow(NamedTuple):
-    """A row of ``observations``. features: little-endian float64 bytes, as sent."""
-
-    key: int
-    sequence: int
-    kind: str
-    decision_id: str | None
-    observation_id: str | None
-    arm_id: str
-    features: bytes
-    reward: float
-    source: str
-    propensity: float | None
-    observed_at: int
 
 
 class FoldRow(NamedTuple):
@@ -34,16 +18,6 @@ class FoldRow(NamedTuple):
     arm_id: str
     features: bytes
     reward: float
-
-
-class SnapshotRow(NamedTuple):
-    """A row of ``snapshots``."""
-
-    key: int
-    sequence: int
-    format_version: int
-    configuration_digest: bytes
-    state: bytes
 
 
 _COLUMNS = [observations.c[name] for name in LogRow._fields]

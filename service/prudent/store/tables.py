@@ -1,8 +1,14 @@
-"""The schema. Times are integers, microseconds since 1970 in UTC: the same on both databases.
+"""The schema, and the rows of its tables. Times are integers, microseconds since 1970 in UTC: on both databases.
+
+The columns of most tables are the fields of their row's class, which is the only place that lists them: statements,
+replies and exports take them from there. What a new column needs besides is a migration in migrations/versions.
 
 Everything refers to a campaign by its internal key, which is never reused, so that a campaign recreated under
 the same public id cannot meet the old one's state. The log (``observations``) is the truth: a fold reads it alone.
 """
+
+from types import NoneType
+from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +28,7 @@ from sqlalchemy import (
     Text,
     text,
 )
+from sqlalchemy.types import TypeEngine
 
 metadata = MetaData(
     naming_convention={
@@ -56,8 +63,89 @@ def features_from_bytes(data: bytes) -> NDArray[np.float64]:
     return np.frombuffer(data, _FLOAT64)
 
 
-def _campaign_key() -> Column[int]:
-    return Column("key", KEY, ForeignKey("campaigns.key"), nullable=False)
+Key = Annotated[int, KEY]
+"""A campaign's internal key."""
+Instant = Annotated[int, INSTANT]
+Name = Annotated[str, NAME]
+Small = Annotated[int, Integer()]
+
+
+class ArmRow(NamedTuple):
+    """A registered arm. position: order of registration, from 0: the block of a disjoint model."""
+
+    key: Key
+    position: Small
+    arm_id: Name
+    status: str
+    features: bytes | None
+    plays: int  # exact until the warm-up is over, then a lower bound
+
+
+class DecisionRow(NamedTuple):
+    """A decision. features: of the chosen arm, or the context."""
+
+    decision_id: Name
+    key: Key
+    arm_id: Name
+    features: bytes
+    estimate: float
+    bonus: float
+    index_value: float
+    reason: str
+    greedy_arm_id: Name
+    recommended_arm_id: Name | None  # only of an external choice
+    propensity: float | None
+    seen: int  # sequence of the state used
+    request_digest: bytes | None  # null where the server made the id
+    explanation: str | None  # JSON, if asked
+    created_at: Instant
+    due_at: Instant | None  # cleared by a reward
+
+
+class LogRow(NamedTuple):
+    """A row of a campaign's log. features: as sent."""
+
+    key: Key
+    sequence: int
+    kind: str
+    decision_id: Name | None  # null for a warm start
+    observation_id: Name | None  # the client's id of a warm start
+    arm_id: Name
+    features: bytes
+    reward: float
+    source: str
+    propensity: float | None
+    observed_at: Instant
+
+
+class SnapshotRow(NamedTuple):
+    """A snapshot of what a campaign has learned up to a sequence number."""
+
+    key: Key
+    sequence: int
+    format_version: Small
+    configuration_digest: bytes
+    state: bytes
+
+
+_TYPES: dict[type, TypeEngine[Any]] = {int: BigInteger(), float: Double(), str: Text(), bytes: LargeBinary()}
+
+
+def _columns(row: type) -> list[Column[Any]]:
+    """A column per field of a row's class: of the annotation's type, nullable if the annotation allows None."""
+    columns = []
+    for name, hint in get_type_hints(row, include_extras=True).items():
+        is_nullable = NoneType in get_args(hint)
+        kind = _type_of(get_args(hint)[0] if is_nullable else hint)
+        foreign = [ForeignKey("campaigns.key")] if name == "key" else []
+        columns.append(Column(name, kind, *foreign, nullable=is_nullable))
+    return columns
+
+
+def _type_of(hint: Any) -> TypeEngine[Any]:
+    """The SQL type that an annotation names or, where it names none, the one of its Python type."""
+    named: TypeEngine[Any] = hint.__metadata__[0] if get_origin(hint) is Annotated else _TYPES[hint]
+    return named
 
 
 campaigns = Table(
@@ -79,7 +167,7 @@ campaigns = Table(
 heads = Table(
     "heads",
     metadata,
-    _campaign_key(),
+    Column("key", KEY, ForeignKey("campaigns.key"), nullable=False),
     Column("head", BigInteger, nullable=False),  # last sequence number given
     PrimaryKeyConstraint("key"),
 )
@@ -87,12 +175,7 @@ heads = Table(
 arms = Table(
     "arms",
     metadata,
-    _campaign_key(),
-    Column("position", Integer, nullable=False),  # order of registration, from 0: the block of a disjoint model
-    Column("arm_id", NAME, nullable=False),
-    Column("status", Text, nullable=False),
-    Column("features", LargeBinary),  # float64, little-endian
-    Column("plays", BigInteger, nullable=False),  # exact until the warm-up is over, then a lower bound
+    *_columns(ArmRow),
     PrimaryKeyConstraint("key", "position"),
     CheckConstraint("status IN ('active', 'paused', 'retired')", name="status"),
     Index("uq_arms_key_arm_id", "key", "arm_id", unique=True),
@@ -102,22 +185,7 @@ arms = Table(
 decisions = Table(
     "decisions",
     metadata,
-    Column("decision_id", NAME, nullable=False),
-    _campaign_key(),
-    Column("arm_id", NAME, nullable=False),
-    Column("features", LargeBinary, nullable=False),  # of the chosen arm, or the context; float64, little-endian
-    Column("estimate", Double, nullable=False),
-    Column("bonus", Double, nullable=False),
-    Column("index_value", Double, nullable=False),
-    Column("reason", Text, nullable=False),
-    Column("greedy_arm_id", NAME, nullable=False),
-    Column("recommended_arm_id", NAME),  # of an external choice
-    Column("propensity", Double),
-    Column("seen", BigInteger, nullable=False),  # sequence of the state used
-    Column("request_digest", LargeBinary),  # null where the server made the id
-    Column("explanation", Text),  # JSON, if asked
-    Column("created_at", INSTANT, nullable=False),
-    Column("due_at", INSTANT),  # cleared by a reward
+    *_columns(DecisionRow),
     PrimaryKeyConstraint("decision_id"),
     Index("ix_decisions_key_created_at_decision_id", "key", "created_at", "decision_id"),
     Index(
@@ -131,17 +199,7 @@ decisions = Table(
 observations = Table(
     "observations",
     metadata,
-    _campaign_key(),
-    Column("sequence", BigInteger, nullable=False),
-    Column("kind", Text, nullable=False),
-    Column("decision_id", NAME),  # null for a warm start
-    Column("observation_id", NAME),  # the client's id of a warm start
-    Column("arm_id", NAME, nullable=False),
-    Column("features", LargeBinary, nullable=False),  # as sent; float64, little-endian
-    Column("reward", Double, nullable=False),
-    Column("source", Text, nullable=False),
-    Column("propensity", Double),
-    Column("observed_at", INSTANT, nullable=False),
+    *_columns(LogRow),
     PrimaryKeyConstraint("key", "sequence"),
     CheckConstraint("kind IN ('observation', 'correction', 'erasure', 'configuration')", name="kind"),
     CheckConstraint("source IN ('reward', 'default', 'warm-start')", name="source"),
@@ -165,11 +223,7 @@ observations = Table(
 snapshots = Table(
     "snapshots",
     metadata,
-    _campaign_key(),
-    Column("sequence", BigInteger, nullable=False),
-    Column("format_version", Integer, nullable=False),
-    Column("configuration_digest", LargeBinary, nullable=False),
-    Column("state", LargeBinary, nullable=False),
+    *_columns(SnapshotRow),
     PrimaryKeyConstraint("key"),
 )
 

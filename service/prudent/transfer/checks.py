@@ -4,8 +4,8 @@ from prudent.campaigns import AlgorithmChange, CampaignConfiguration, InvalidCon
 from prudent.campaigns.configuration import MultiArmedModel, SharedModel
 from prudent.campaigns.resolution import check_arm_features, check_size
 from prudent.errors import InvalidCommandError
-from prudent.ledger.import_steps import BeginImport, FinishImport
-from prudent.store.campaigns import ArmRow
+from prudent.ledger.importing import BeginImport, FinishImport
+from prudent.store.tables import ArmRow
 from prudent.transfer import lines
 from prudent.transfer.lines import ArmLine, DecisionLine, Header, ObservationLine, Trailer
 

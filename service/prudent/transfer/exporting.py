@@ -13,8 +13,9 @@ from prudent.campaigns import CampaignConfiguration
 from prudent.clock import Clock
 from prudent.errors import UnavailableError
 from prudent.store import campaigns, decisions, log
-from prudent.store.campaigns import ArmRow, CampaignRow
-from prudent.store.decisions import DecisionRow, Place
+from prudent.store.campaigns import CampaignRow
+from prudent.store.decisions import Place
+from prudent.store.tables import ArmRow, DecisionRow
 from prudent.transfer import lines
 
 PAGE_ROWS = 500

@@ -16,10 +16,7 @@ from prudent.campaigns import ArmId, CampaignConfiguration, CampaignId, Decision
 from prudent.campaigns.values import ARMS_MAX, DIMENSION_MAX, INTEGER_MAX, Feature, Identifier, RewardValue
 from prudent.core.policy import Reason
 from prudent.ledger.commands import ArmStatus, CampaignStatus, ScoredArm
-from prudent.store.campaigns import ArmRow
-from prudent.store.decisions import DecisionRow
-from prudent.store.log import LogRow
-from prudent.store.tables import features_from_bytes, features_to_bytes
+from prudent.store.tables import ArmRow, DecisionRow, LogRow, features_from_bytes, features_to_bytes
 
 MEDIA_TYPE = "application/x-ndjson"
 FORMAT = "prudent-campaign"

@@ -8,9 +8,8 @@ from hashlib import blake2b
 
 from pydantic import ValidationError
 
-from prudent.ledger.import_steps import FinishImport, Import, ImportDecisions, ImportObservations
-from prudent.store.decisions import DecisionRow
-from prudent.store.log import LogRow
+from prudent.ledger.importing import FinishImport, Import, ImportDecisions, ImportObservations
+from prudent.store.tables import DecisionRow, LogRow
 from prudent.transfer import lines
 from prudent.transfer.checks import CampaignFile, DamagedFileError
 from prudent.transfer.lines import ArmLine, Header, ObservationLine, Opening, Trailer

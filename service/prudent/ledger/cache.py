@@ -1,12 +1,17 @@
-"""The states that this process holds: found by key, forgotten when unused and over the bound in bytes."""
+"""What a worker keeps in memory, within bounds: the states of campaigns, and decisions that wait for their rewards."""
 
 from collections import OrderedDict
+from collections.abc import Collection, Iterable
 
 from prudent.ledger.state import CampaignState
+from prudent.store.tables import DecisionRow
+
+ROW_BYTES = 1_000
+"""A decision's row without its features and explanation, roughly."""
 
 
 class States:
-    """A bounded cache. Dropping a state loses nothing: it is a fold of the log."""
+    """A bounded cache, least recently used first out. Dropping a state loses nothing: it is a fold of the log."""
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
@@ -32,8 +37,12 @@ class States:
         self._unmeasured.add(key)
         self._keys[state.campaign_id] = key
 
+    def used(self) -> list[CampaignState]:
+        """The states put since the last `measure`."""
+        return [self._states[key][0] for key in self._unmeasured if key in self._states]
+
     def measure(self) -> None:
-        """Take the size of the states put since the last time: once a second, not once a batch."""
+        """Take the size of the states put since the last time: once a second, not once per batch."""
         for key in self._unmeasured:
             entry = self._states.get(key)
             if entry is not None:
@@ -74,3 +83,44 @@ class States:
     def nbytes(self) -> int:
         """Bytes held, as of the last measuring."""
         return self._bytes
+
+
+class RecentDecisions:
+    """A bounded cache, so that a reward need not read its decision back. The oldest go first.
+
+    A decision never changes, but it ends with its campaign, and its id may then be used again: a caller must check that
+    the campaign of a row from here still exists, and `forget` the row otherwise.
+    """
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+        self._bytes = 0
+        self._rows: dict[str, DecisionRow] = {}
+
+    def find(self, ids: Collection[str]) -> dict[str, DecisionRow]:
+        """Those of these decisions that are known here."""
+        rows = self._rows
+        return {decision_id: rows[decision_id] for decision_id in ids if decision_id in rows}
+
+    def keep(self, rows: Iterable[DecisionRow]) -> None:
+        """Hold decisions that have been committed."""
+        for row in rows:
+            self.forget((row.decision_id,))
+            self._rows[row.decision_id] = row
+            self._bytes += _bytes_of(row)
+        while self._bytes > self._bytes_max:
+            self.forget((next(iter(self._rows)),))
+
+    def forget(self, ids: Iterable[str]) -> None:
+        """Drop decisions that have been rewarded, or whose campaign is gone."""
+        for decision_id in ids:
+            row = self._rows.pop(decision_id, None)
+            if row is not None:
+                self._bytes -= _bytes_of(row)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+
+def _bytes_of(row: DecisionRow) -> int:
+    return ROW_BYTES + len(row.features) + len(row.explanation or "")

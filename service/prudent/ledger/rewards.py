@@ -1,0 +1,176 @@
+"""Reward, Expire and Observe: learn what came of a decision, or what was observed elsewhere, once each."""
+
+import numpy as np
+
+from prudent.errors import ConflictError, InvalidCommandError
+from prudent.ledger.commands import Floats, Observe, ObserveReceipt, Reward, RewardReceipt, WarmStart
+from prudent.ledger.state import CampaignState, Writes
+from prudent.store.tables import OBSERVATION, DecisionRow, LogRow, features_from_bytes, features_to_bytes
+
+
+def reward(state: CampaignState, command: Reward, decision: DecisionRow, now: int, writes: Writes) -> RewardReceipt:
+    """Record a decision's first reward and learn it."""
+    arm_id = command.arm_id or decision.arm_id
+    if arm_id != decision.arm_id:
+        if state.shared:
+            raise InvalidCommandError(
+                "the shared model does not know the features of another arm: only the decision's own arm is allowed",
+                field="arm_id",
+            )
+        _check_arm(state, arm_id)
+    _check_bounds(state, command.reward)
+    if expire(state, decision, now, writes):
+        raise _default_was_learned()
+    row = _append(state, writes, decision, arm_id, command.reward, "reward", now)
+    return _receipt(state, row, duplicate=False)
+
+
+def repeat_reward(state: CampaignState, command: Reward, recorded: LogRow) -> RewardReceipt:
+    """Answer a reward for a decision that has one. Raises ConflictError if it differs."""
+    if recorded.source == "default":
+        raise _default_was_learned()
+    if recorded.reward != command.reward:
+        raise ConflictError("the decision already has a different reward", field="reward")
+    if command.arm_id is not None and command.arm_id != recorded.arm_id:
+        raise ConflictError("the decision was already rewarded for another arm", field="arm_id")
+    return _receipt(state, recorded, duplicate=True)
+
+
+def expire(state: CampaignState, decision: DecisionRow, now: int, writes: Writes) -> bool:
+    """Learn the default reward of an unrewarded decision whose deadline has passed; whether it was learned."""
+    default = state.configuration.reward.default
+    if decision.due_at is None or now < decision.due_at or default is None:
+        return False
+    _append(state, writes, decision, decision.arm_id, default, "default", now)
+    return True
+
+
+def _default_was_learned() -> ConflictError:
+    """The answer to a reward that comes after its deadline."""
+    return ConflictError("the reward came after its deadline: the campaign's default was learned instead")
+
+
+def _receipt(state: CampaignState, row: LogRow, *, duplicate: bool) -> RewardReceipt:
+    """The answer to a recorded reward."""
+    limit = state.learn_limit
+    return RewardReceipt(
+        decision_id=row.decision_id or "",
+        campaign_id=state.campaign_id,
+        arm_id=row.arm_id,
+        reward=row.reward,
+        sequence=row.sequence,
+        observations=state.sequence,
+        duplicate=duplicate,
+        learned=limit is None or row.sequence <= limit,
+    )
+
+
+def _append(
+    state: CampaignState, writes: Writes, decision: DecisionRow, arm_id: str, value: float, source: str, now: int
+) -> LogRow:
+    row = writes.append(
+        state,
+        LogRow(
+            key=state.key,
+            sequence=0,
+            kind=OBSERVATION,
+            decision_id=decision.decision_id,
+            observation_id=None,
+            arm_id=arm_id,
+            features=decision.features,
+            reward=value,
+            source=source,
+            propensity=decision.propensity,
+            observed_at=now,
+        ),
+    )
+    writes.rewarded[decision.decision_id] = row
+    if decision.due_at is not None:
+        writes.no_longer_due.add(decision.decision_id)
+    return row
+
+
+def _check_arm(state: CampaignState, arm_id: str) -> None:
+    if arm_id not in state.by_id:
+        raise InvalidCommandError("must be a registered arm of the campaign", field="arm_id")
+
+
+def _check_bounds(state: CampaignState, value: float) -> None:
+    rules = state.configuration.reward
+    if rules.minimum is not None and value < rules.minimum:
+        raise InvalidCommandError(f"must be at least {rules.minimum:g}, the campaign's minimum", field="reward")
+    if rules.maximum is not None and value > rules.maximum:
+        raise InvalidCommandError(f"must be at most {rules.maximum:g}, the campaign's maximum", field="reward")
+
+
+# Observations made elsewhere
+
+
+def observe(
+    state: CampaignState, command: Observe, recorded: dict[str, LogRow], now: int, writes: Writes
+) -> ObserveReceipt:
+    """Record and learn observations made elsewhere. All are checked before the first is learned."""
+    known = dict(recorded)
+    fresh: list[LogRow] = []
+    for order, one in enumerate(command.observations):
+        row = _warm_start_row(state, one, f"items.{order}", now)
+        earlier = None if one.observation_id is None else known.get(one.observation_id)
+        if earlier is None:
+            fresh.append(row)
+            if one.observation_id is not None:
+                known[one.observation_id] = row
+        elif not _has_same_content(earlier, row, observed_at_given=one.observed_at is not None):
+            raise ConflictError("this observation_id already has other content", field=f"items.{order}")
+    for row in fresh:
+        writes.append(state, row)
+        writes.add_play(state, row.arm_id)
+    return ObserveReceipt(len(fresh), len(command.observations) - len(fresh), state.sequence, state.head)
+
+
+def _warm_start_row(state: CampaignState, one: WarmStart, place: str, now: int) -> LogRow:
+    try:
+        _check_bounds(state, one.reward)
+        features = _features_of(state, one)
+    except InvalidCommandError as error:
+        raise InvalidCommandError(error.message, field=f"{place}.{error.field}") from None
+    return LogRow(
+        key=state.key,
+        sequence=0,
+        kind=OBSERVATION,
+        decision_id=None,
+        observation_id=one.observation_id,
+        arm_id=one.arm_id,
+        features=features_to_bytes(features),
+        reward=one.reward,
+        source="warm-start",
+        propensity=one.propensity,
+        observed_at=now if one.observed_at is None else one.observed_at,
+    )
+
+
+def _features_of(state: CampaignState, one: WarmStart) -> Floats:
+    """What the log keeps: an arm's features for the shared model, else the context, which may be empty."""
+    if not state.shared:
+        _check_arm(state, one.arm_id)
+    expected = "features" if state.shared else "context"
+    for field, value in (("features", one.features), ("context", one.context)):
+        if value is not None and field != expected:
+            raise InvalidCommandError(f"a {state.creation.model.type} campaign takes {expected}", field=field)
+    given = one.features if state.shared else one.context
+    arm = state.by_id.get(one.arm_id)
+    if given is None and state.shared and arm is not None:
+        given = arm.features
+    if given is None:
+        given = np.zeros(0)
+    state.check_dimension(given, expected)
+    return given
+
+
+def _has_same_content(earlier: LogRow, row: LogRow, *, observed_at_given: bool) -> bool:
+    return (
+        earlier.arm_id == row.arm_id
+        and bool(np.array_equal(features_from_bytes(earlier.features), features_from_bytes(row.features)))
+        and earlier.reward == row.reward
+        and earlier.propensity == row.propensity
+        and (not observed_at_given or earlier.observed_at == row.observed_at)
+    )

@@ -1,0 +1,255 @@
+"""Select: which arms a request is about, which of them is chosen, what is recorded of it, and the explanation."""
+
+from typing import NamedTuple
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from prudent.core.policy import Choice, Scores, choose
+from prudent.errors import ConflictError, InvalidCommandError
+from prudent.ledger.commands import Decision, Floats, Interval, Prospect, ScoredArm, Select
+from prudent.ledger.state import CampaignState, Writes
+from prudent.store.tables import DecisionRow, features_to_bytes
+
+CONTRIBUTIONS_MAX = 2_000
+"""Numbers of a decision: an explanation is stored with it. The best arms have theirs, as many as fit."""
+
+
+class Candidate(NamedTuple):
+    """An arm that may be recommended. features: of the arm, or the request's context. position: if registered."""
+
+    arm_id: str
+    features: Floats
+    position: int | None
+
+
+def select(
+    state: CampaignState, request: Select, decision_id: str, digest: bytes | None, now: int, writes: Writes
+) -> Decision:
+    """Choose an arm and record the decision."""
+    if state.status == "archived":
+        raise ConflictError("the campaign is archived: it takes no new selects")
+    candidates, external = find_candidates(state, request)
+    scores = _score(state, candidates, request.matrix)
+    choice = _choose(state, request, decision_id, candidates, scores)
+    recommended = candidates[choice.position]
+    if external is None:
+        chosen, position, own_scores = recommended, choice.position, scores
+    else:
+        chosen, position, own_scores = external, 0, _score(state, [external])
+    arms = explain(state, candidates, scores) if request.explain else None
+    timeout = state.configuration.reward.timeout_seconds
+    row = DecisionRow(
+        decision_id=decision_id,
+        key=state.key,
+        arm_id=chosen.arm_id,
+        features=features_to_bytes(chosen.features),
+        estimate=float(own_scores.estimates[position]),
+        bonus=float(own_scores.bonuses[position]),
+        index_value=float(own_scores.indexes[position]),
+        reason=choice.reason if external is None else "external",
+        greedy_arm_id=candidates[choice.greedy_position].arm_id,
+        recommended_arm_id=None if external is None else recommended.arm_id,
+        propensity=choice.propensity if external is None else None,
+        seen=state.sequence,
+        request_digest=digest,
+        explanation=None if arms is None else orjson.dumps(arms).decode(),
+        created_at=now,
+        due_at=None if timeout is None else now + round(timeout * 1e6),
+    )
+    writes.decisions[decision_id] = row
+    writes.add_play(state, row.arm_id)
+    return Decision(row, state.campaign_id, arms)
+
+
+def repeat_decision(row: DecisionRow, campaign_id: str) -> Decision:
+    """A stored decision, as it was answered."""
+    arms = None if row.explanation is None else [ScoredArm(**arm) for arm in orjson.loads(row.explanation)]
+    return Decision(row, campaign_id, arms)
+
+
+def preview(state: CampaignState, request: Select) -> Prospect:
+    """What `select` would choose now; nothing is recorded. Ties are broken by another draw than the select's."""
+    candidates, _ = find_candidates(state, request)
+    scores = _score(state, candidates, request.matrix)
+    choice = _choose(state, request, "", candidates, scores)
+    return Prospect(
+        arm_id=candidates[choice.position].arm_id,
+        reason=choice.reason,
+        tied=round(1 / choice.propensity),
+        observations=state.sequence,
+        arms=explain(state, candidates, scores),
+    )
+
+
+def _choose(
+    state: CampaignState, request: Select, decision_id: str, candidates: list[Candidate], scores: Scores
+) -> Choice:
+    """The choice by index; the decision's id seeds the draw where arms tie."""
+    plays = None
+    if state.warming:
+        plays = [None if one.position is None else state.plays[one.position] for one in candidates]
+    return choose(
+        scores,
+        plays=plays,
+        warmup=state.configuration.algorithm.warmup,
+        explore=request.explore,
+        tie_seed=(state.creation.seed, decision_id),
+    )
+
+
+# Candidates
+
+
+def find_candidates(state: CampaignState, request: Select) -> tuple[list[Candidate], Candidate | None]:
+    """The arms to choose from, in the request's order, and the one that the application has chosen itself.
+
+    Raises InvalidCommandError if the request does not fit the campaign, or leaves no arm.
+    """
+    known = _listed_arms(state, request) if state.shared else _registered_arms(state, request)
+    if state.inactive or request.exclude or request.eligible is not None:
+        _check_names(request, known, state)
+        candidates = [
+            candidate
+            for arm_id, candidate in known.items()
+            if arm_id not in state.inactive
+            and arm_id not in request.exclude
+            and (request.eligible is None or arm_id in request.eligible)
+        ]
+    else:
+        candidates = list(known.values())
+    if not candidates:
+        raise InvalidCommandError("no arm is left to choose from", field="arms")
+    external = None
+    if request.chosen_arm_id is not None:
+        external = known.get(request.chosen_arm_id)
+        if external is None:
+            raise InvalidCommandError("must be one of the arms of this request", field="chosen_arm_id")
+    return candidates, external
+
+
+def _score(state: CampaignState, candidates: list[Candidate], matrix: Floats | None = None) -> Scores:
+    """Estimate, bonus and index of each candidate. matrix: the request's, used if no listed arm was left out."""
+    return state.policy.score(*_features_and_blocks(state, candidates, matrix))
+
+
+def _features_and_blocks(
+    state: CampaignState, candidates: list[Candidate], matrix: Floats | None = None
+) -> tuple[Floats, NDArray[np.intp] | None]:
+    """What the policy takes: (K, d) and None for the shared model, else the one context and each arm's block."""
+    if state.shared:
+        if matrix is None or len(matrix) != len(candidates):
+            matrix = np.array([candidate.features for candidate in candidates])
+        return matrix, None
+    return candidates[0].features, np.array([candidate.position for candidate in candidates], dtype=np.intp)
+
+
+def _listed_arms(state: CampaignState, request: Select) -> dict[str, Candidate]:
+    """Shared model: the arms that the request lists or, if it lists none, the registered ones."""
+    if request.context is not None:
+        raise InvalidCommandError("the shared model takes features per arm, not a context", field="context")
+    if request.arms is None:
+        if not state.arms:
+            raise InvalidCommandError("the campaign has no registered arms: list them with features", field="arms")
+        listed = [(arm.arm_id, arm.features) for arm in state.arms if arm.status == "active"]
+    else:
+        listed = list(request.arms)
+    known: dict[str, Candidate] = {}
+    expected, by_id = state.policy.feature_map.dimension, state.by_id
+    for order, (arm_id, features) in enumerate(listed):
+        if arm_id in known:
+            raise InvalidCommandError("duplicate arm_id", field=f"arms.{order}.arm_id")
+        arm = by_id.get(arm_id)
+        if features is None:
+            features = None if arm is None else arm.features
+            if features is None:
+                raise InvalidCommandError(
+                    "no features are registered for this arm: send them", field=f"arms.{order}.features"
+                )
+        if len(features) != expected:
+            state.check_dimension(features, f"arms.{order}.features")
+        known[arm_id] = Candidate(arm_id, features, None if arm is None else arm.position)
+    return known
+
+
+def _registered_arms(state: CampaignState, request: Select) -> dict[str, Candidate]:
+    """Disjoint and multi-armed models: the registered arms, all with the request's context."""
+    if request.arms is not None:
+        raise InvalidCommandError(
+            "only the shared model takes arms with features; restrict the choice with eligible", field="arms"
+        )
+    context = request.context
+    if state.creation.model.type == "multi-armed":
+        if context is not None:
+            raise InvalidCommandError("a multi-armed campaign takes no context", field="context")
+        context = np.zeros(0)
+    elif context is None:
+        expected = state.policy.feature_map.dimension
+        raise InvalidCommandError(f"the disjoint model needs a context of {expected} features", field="context")
+    state.check_dimension(context, "context")
+    if not state.arms:
+        raise InvalidCommandError("the campaign has no arms", field="arms")
+    return {arm.arm_id: Candidate(arm.arm_id, context, arm.position) for arm in state.arms}
+
+
+def _check_names(request: Select, known: dict[str, Candidate], state: CampaignState) -> None:
+    for arm_id in sorted(request.eligible or ()):
+        if arm_id in state.inactive:
+            raise InvalidCommandError(f"names an arm that is {state.inactive[arm_id]}", field="eligible")
+        if arm_id not in known:
+            raise InvalidCommandError("names an arm that is not in this request", field="eligible")
+    for arm_id in sorted(request.exclude):
+        if arm_id not in known and arm_id not in state.by_id:
+            raise InvalidCommandError("names an arm that is not in this request", field="exclude")
+    if request.eligible is not None and not request.eligible:
+        raise InvalidCommandError("must name at least one arm, or be absent", field="eligible")
+
+
+# Explanation
+
+
+def explain(state: CampaignState, candidates: list[Candidate], scores: Scores) -> list[ScoredArm]:
+    """Every candidate, best index first, with an interval and what each feature adds to the estimate."""
+    features, blocks = _features_and_blocks(state, candidates)
+    intervals = state.policy.intervals(features, blocks).tolist()
+    names = feature_names(state)
+    order = np.argsort(-scores.indexes, kind="stable").tolist()
+    detailed = set(order[: CONTRIBUTIONS_MAX // len(names)]) if names else set()
+    contributions = state.policy.contributions(features, blocks).tolist() if detailed else []
+    return [
+        ScoredArm(
+            arm_id=candidates[i].arm_id,
+            estimate=float(scores.estimates[i]),
+            bonus=float(scores.bonuses[i]),
+            index=float(scores.indexes[i]),
+            interval=interval_of(intervals[i]),
+            contributions=(
+                [{"feature": name, "contribution": value} for name, value in zip(names, contributions[i], strict=True)]
+                if i in detailed
+                else None
+            ),
+        )
+        for i in order
+    ]
+
+
+def feature_names(state: CampaignState) -> list[str]:
+    """Of each feature as the model sees it: its name or its place in the request, then the intercept.
+
+    Empty for a multi-armed campaign.
+    """
+    model = state.creation.model
+    if model.type == "multi-armed":
+        return []
+    if model.features is not None:
+        names = [feature.name for feature in model.features]
+    else:
+        names = [f"{'features' if state.shared else 'context'}[{place}]" for place in range(model.dimension)]
+    return [*names, "intercept"] if model.intercept else names
+
+
+def interval_of(ends: list[float]) -> Interval | None:
+    """The ends, lower first; None for nan, which stands for no interval."""
+    low, high = ends
+    return [low, high] if low <= high else None
