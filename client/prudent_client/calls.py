@@ -37,8 +37,8 @@ from prudent_client.requests import Features, JsonObject, Observation, Reward, S
 from prudent_client.retries import Retries
 
 BATCH_ITEMS_MAX = 1_000
-BATCH_BYTES_MAX = 15 * 2**20
-"""The service takes 16 MiB; a little is left for the frame around the items."""
+BATCH_BYTES_MAX = 15 * 2**18
+"""The service takes 4 MiB; a little is left for the frame around the items."""
 
 
 @dataclass(frozen=True, slots=True)

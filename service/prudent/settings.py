@@ -24,7 +24,7 @@ class Limits:
 
     body_bytes_max: int = 2**20
     """Of a request, except the two below."""
-    batch_body_bytes_max: int = 16 * 2**20
+    batch_body_bytes_max: int = 4 * 2**20
     """Of a request to /batch and /observations; one item of it may be as large as another request's body."""
     batch_request_items_max: int = 1_000
     """Items of a request to /batch and /observations."""

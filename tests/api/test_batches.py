@@ -133,3 +133,43 @@ def test_envelope(api: httpx.Client, path: str, body: object, field: str) -> Non
     """A client that forgets the envelope would be told about our internals instead of its mistake."""
     text = problem(api.post(path, content=json.dumps(body), headers=HEADERS), 422, field)["detail"]
     assert "Envelope" not in text
+
+
+def test_another_envelope_is_refused(api: httpx.Client) -> None:
+    """What stands beside the items, or a second list of them, would be dropped without a word."""
+    campaign_id = create(api, multi_armed())
+    decision_id = select(api, campaign_id)["decision_id"]
+    item = f'{{"decision_id": "{decision_id}", "reward": 1}}'
+    for body in (
+        item,
+        f"[{item}]",
+        f'{{"items": {item}}}',
+        f'{{"items": [{item}], "more": 1}}',
+        f'{{"more": 1, "items": [{item}]}}',
+        f'{{"items": [{item}], "items": [{item}]}}',
+        f'{{"items": [{item}}}',
+        f'{{"items": [{item}]}}}}',
+        f'{{"items": [{item}]}} x',
+        '{"items": [' + "[" * 300 + "]" * 300 + "]}",
+        "",
+    ):
+        for padding in ("", " " * 70_000):  # a large body is described in short
+            problem(api.post("/reward/batch", content=body + padding, headers=HEADERS), 422)
+    assert model(api, campaign_id)["observations"] == 0
+    named = f'{{"items": [{{"decision_id": "items", "reward": 1}}, {item}]}}'
+    answers = ok(api.post("/reward/batch", content=named, headers=HEADERS))["items"]
+    assert [one["status"] for one in answers] == [404, 200]
+
+
+def test_items_are_judged_as_single_requests_are(api: httpx.Client) -> None:
+    """Numbers would be another float64 in a batch than in a request of their own, and a repeat be a conflict."""
+    campaign_id = create(api, multi_armed())
+    for text in ("0.1", "-0.0", "1e-320", "123456789.12345679", "5e-324", "9007199254740993e-7", "1E3", "100"):
+        decision_id = select(api, campaign_id)["decision_id"]
+        item = f'{{"decision_id": "{decision_id}", "reward": {text}}}'
+        first = ok(api.post("/reward", content=item, headers=HEADERS))
+        (again,) = ok(api.post("/reward/batch", content=f'{{"items": [{item}]}}', headers=HEADERS))["items"]
+        assert (again["duplicate"], again["reward"]) == (True, first["reward"])
+    item = f'{{"decision_id": "{decision_id}", "reward": {10**400}}}'
+    (answer,) = ok(api.post("/reward/batch", content=f'{{"items": [{item}]}}', headers=HEADERS))["items"]
+    assert (answer["status"], answer["errors"][0]["field"]) == (422, "reward")

@@ -19,9 +19,9 @@ LIMITS = {
     "/select": MIB,
     "/reward": MIB,
     "/campaigns/none/arms": MIB,
-    "/select/batch": 16 * MIB,
-    "/reward/batch": 16 * MIB,
-    "/campaigns/none/observations": 16 * MIB,
+    "/select/batch": 4 * MIB,
+    "/reward/batch": 4 * MIB,
+    "/campaigns/none/observations": 4 * MIB,
 }
 GROWTH_BYTES_MAX = 20 * MIB
 ANSWER_SECONDS_MAX = 1.0
@@ -50,7 +50,7 @@ def test_large_batch_is_accepted(client: httpx.Client) -> None:
     """A batch of the largest documented size would be refused."""
     campaign_id = create(client, multi_armed())
     item = json.dumps({"campaign_id": campaign_id, "eligible": ["a", "b"]})
-    body = '{"items": [' + ", ".join([item] * 1_000) + "]" + " " * (15 * MIB) + "}"
+    body = '{"items": [' + ", ".join([item] * 1_000) + "]" + " " * (3 * MIB) + "}"
     reply = client.post("/select/batch", content=body, headers={"Content-Type": "application/json"})
     assert {one["status"] for one in ok(reply)["items"]} == {200}
 
@@ -84,7 +84,7 @@ def test_hundred_megabytes(client: httpx.Client, server: Server, path: str, decl
         pass  # refused and closed before all of it was sent
     connection.close()
     assert sent < 100  # nobody reads what is refused
-    assert process.memory_info().rss - before < GROWTH_BYTES_MAX + (16 * MIB if path.endswith("batch") else 0)
+    assert process.memory_info().rss - before < GROWTH_BYTES_MAX + (4 * MIB if path.endswith("batch") else 0)
     ok(client.get("/health/ready"))
 
 

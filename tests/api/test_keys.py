@@ -256,7 +256,7 @@ def test_the_description_says_which_key_each_operation_needs(closed: Closed, htt
 
 
 def test_a_key_is_refused_before_its_body_is_read(closed: Closed, http: httpx.Client) -> None:
-    """Somebody without a key could make the service read and parse 16 MiB."""
+    """Somebody without a key could make the service read and parse 4 MiB."""
     problem(http.post("/select/batch", content=b"\xff" * 2**20), 401)
     problem(http.post("/select", content=b"{}", headers={"Content-Encoding": "gzip"}), 401)
 

@@ -178,7 +178,7 @@ def test_busy_items_alone_are_sent_again(scripted: Script, play: Player) -> None
 
 
 def test_batches_stay_within_the_limits(scripted: Script, play: Player) -> None:
-    """The service takes at most 1,000 items and 16 MiB a request."""
+    """The service takes at most 1,000 items and 4 MiB a request."""
     names = [f"d{number}" for number in range(2_500)]
     parts = [names[:1_000], names[1_000:2_000], names[2_000:]]
     scripted.answers = [answer({"items": [receipt(name) for name in part]}) for part in parts]
@@ -186,12 +186,12 @@ def test_batches_stay_within_the_limits(scripted: Script, play: Player) -> None:
     assert [one.decision_id for one in got] == names
     assert [len(orjson.loads(asked.body)["items"]) for asked in scripted.requests] == [1_000, 1_000, 500]
     scripted.requests.clear()
-    items = [{"decision_id": name, "padding": "x" * 6_000_000} for name in names[:5]]
+    items = [{"decision_id": name, "padding": "x" * 1_500_000} for name in names[:5]]
     scripted.answers = [
         answer({"items": [receipt(name) for name in part]}) for part in (names[:2], names[2:4], names[4:5])
     ]
     play(scripted.url, lambda client: client.request_batch("/reward/batch", items))
-    assert max(len(asked.body) for asked in scripted.requests) < 16 * 2**20
+    assert max(len(asked.body) for asked in scripted.requests) < 4 * 2**20
     assert len(scripted.requests) == 3
 
 

@@ -13,6 +13,7 @@ FeatureList = Annotated[
     list[Feature],
     Field(min_length=1, max_length=DIMENSION_MAX, description="Finite numbers up to 1e6 in magnitude.", fail_fast=True),
 ]
+BATCH_LIMITS = "At most 1,000, in a body of at most 4 MiB, unless the operator has set other limits."
 ArmIds = Annotated[list[ArmId], Field(max_length=ARMS_MAX, fail_fast=True)]
 
 
@@ -99,19 +100,19 @@ class ObservationItem(Schema):
 class SelectBatch(Schema):
     """Many selects, answered in order."""
 
-    items: Annotated[list[SelectRequest], Field(min_length=1, fail_fast=True)]
+    items: Annotated[list[SelectRequest], Field(min_length=1, description=BATCH_LIMITS, fail_fast=True)]
 
 
 class RewardBatch(Schema):
     """Many rewards, answered in order."""
 
-    items: Annotated[list[RewardRequest], Field(min_length=1, fail_fast=True)]
+    items: Annotated[list[RewardRequest], Field(min_length=1, description=BATCH_LIMITS, fail_fast=True)]
 
 
 class ObservationBatch(Schema):
     """Observations made elsewhere; all are accepted or none."""
 
-    items: Annotated[list[ObservationItem], Field(min_length=1, fail_fast=True)]
+    items: Annotated[list[ObservationItem], Field(min_length=1, description=BATCH_LIMITS, fail_fast=True)]
 
 
 class CampaignChange(Schema):

@@ -1,6 +1,7 @@
 """Reading bodies: bounded before they are parsed, then validated from the bytes; and what their parts become."""
 
 import asyncio
+import json
 import re
 import time
 from array import array
@@ -10,11 +11,11 @@ from typing import Any, TypeVar
 import numpy as np
 from fastapi import Request
 from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic_core import from_json, to_json
 from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive
 
 from prudent.api.problems import BadBodyError, InvalidItemError
-from prudent.api.server.batch_items import MalformedBatchError, TooManyItemsError, split_items
 from prudent.errors import InvalidCommandError, OverloadedError
 from prudent.ledger.commands import Floats
 from prudent.settings import Limits
@@ -27,6 +28,9 @@ Raw = bytes | bytearray
 
 BREATH_BYTES = 2**16
 """After so many bytes of work on a batch, other requests get their turn; a body up to this needs no further check."""
+BYTES_PER_OBJECT_MIN, COLONS_PER_OBJECT_MAX = 12, 16
+"""Of the lists and objects of a batch on average: the smallest is an arm, {"arm_id":"a"}, and none has more than ten
+fields. What is smaller or has more is no batch, and parsing it would take ten times as much memory as it has bytes."""
 
 _JSON = re.compile(rb"application/([^/]+\+)?json")
 _NDJSON = re.compile(rb"application/(x-)?(ndjson|jsonlines|jsonl)")
@@ -38,6 +42,7 @@ class Bodies:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._held = 0
+        self._converting = asyncio.Lock()
 
     def validator(self, model: type[T]) -> Callable[[Raw], T]:
         """What makes a model of bytes. That is 2 to 4 times faster than json.loads and then a model.
@@ -69,15 +74,19 @@ class Bodies:
     def batches_of(
         self, envelope: type[BaseModel], convert: Callable[[Raw], V]
     ) -> Callable[[Request], Awaitable[list[V]]]:
-        """A reader of batches. Each item is converted alone, so that no large batch is in memory as a whole.
+        """A reader of batches: parsed in one go, then each item is converted as if it had been sent on its own.
 
-        A ValidationError of convert refuses the batch.
+        One batch at a time, since a parsed one takes several times its size. A ValidationError of convert refuses the
+        batch.
         """
 
         async def read(request: Request) -> list[V]:
             body = await self._receive(request, self._limits.batch_body_bytes_max)
             try:
-                return await self._convert(body, envelope, convert)
+                if len(body) <= BREATH_BYTES:
+                    return await self._convert(body, envelope, convert)
+                async with self._converting:
+                    return await self._convert(body, envelope, convert)
             finally:
                 self._held -= len(body)
 
@@ -107,39 +116,42 @@ class Bodies:
             yield chunk
 
     async def _convert(self, body: Raw, envelope: type[BaseModel], convert: Callable[[Raw], V]) -> list[V]:
-        try:
-            spans = []
-            for found in split_items(body, self._limits.batch_request_items_max):
-                spans += found
-                await asyncio.sleep(0)
-        except MalformedBatchError:
-            raise self._say_what_is_wrong(body, envelope) from None
-        except TooManyItemsError as error:
-            raise BadBodyError(413, f"a batch has at most {error.items_max} items, this one has more") from None
-        if not spans:
-            raise InvalidCommandError("must have at least one item", field="items")
         values: list[V] = []
         worked = 0
-        for start, end in spans:
-            if end - start > self._limits.body_bytes_max:
+        for item in self._items_of(body, envelope):
+            text = to_json(item, inf_nan_mode="constants")  # a number out of range is its item's fault, not the batch's
+            if len(text) > self._limits.body_bytes_max:
                 raise BadBodyError(413, f"an item of a batch has at most {self._limits.body_bytes_max} bytes")
             try:
-                values.append(convert(body[start:end]))
+                values.append(convert(text))
             except ValidationError as error:
                 raise InvalidItemError(len(values), error) from None
-            worked += end - start
+            worked += len(text)
             if worked > BREATH_BYTES:
                 worked = 0
                 await asyncio.sleep(0)
         return values
 
-    def _say_what_is_wrong(self, body: Raw, envelope: type[BaseModel]) -> Exception:
-        if len(body) <= BREATH_BYTES:
-            try:
-                envelope.model_validate_json(body)
-            except ValidationError as error:
-                return error
-        return InvalidCommandError('must be JSON of the form {"items": [...]}, with nothing else in it', field="body")
+    def _items_of(self, body: Raw, envelope: type[BaseModel]) -> list[Any]:
+        """The items, parsed and not validated. Raises for what is not exactly {"items": [...]}."""
+        objects = body.count(b"{")
+        is_dense = objects + body.count(b"[") > len(body) // BYTES_PER_OBJECT_MIN
+        if len(body) > BREATH_BYTES and (is_dense or body.count(b":") > COLONS_PER_OBJECT_MAX * (objects + 1)):
+            raise BadBodyError(413, "the batch has more lists, objects or fields than its items can have")
+        try:
+            found = from_json(body)
+        except ValueError:
+            raise _what_is_wrong(body, envelope) from None
+        is_batch = isinstance(found, dict) and found.keys() == {"items"} and isinstance(found["items"], list)
+        if not is_batch or (body.count(b'"items"') > 1 and _has_second_field(body)):
+            raise _what_is_wrong(body, envelope)
+        items: list[Any] = found["items"]
+        items_max = self._limits.batch_request_items_max
+        if len(items) > items_max:
+            raise BadBodyError(413, f"a batch has at most {items_max} items, this one has {len(items)}")
+        if not items:
+            raise InvalidCommandError("must have at least one item", field="items")
+        return items
 
     async def _receive(self, request: Request, bytes_max: int) -> Raw:
         """The whole body. Raises BadBodyError or OverloadedError. What it holds counts until it is given back."""
@@ -186,6 +198,21 @@ class Bodies:
         if self._held + added > self._limits.bodies_bytes_max:
             raise OverloadedError("too many large requests are arriving: try again")
         self._held += added
+
+
+def _what_is_wrong(body: Raw, envelope: type[BaseModel]) -> Exception:
+    """Why the body is no batch; in detail for a small one only, as every unknown field would be an error of its own."""
+    if len(body) <= BREATH_BYTES:
+        try:
+            envelope.model_validate_json(body)
+        except ValidationError as error:
+            return error
+    return InvalidCommandError('must be JSON of the form {"items": [...]}, without other fields', field="body")
+
+
+def _has_second_field(body: Raw) -> bool:
+    """Whether the object has more than one field; of two with the same name a parser takes the last."""
+    return len(json.loads(body, object_pairs_hook=list)) > 1
 
 
 def _first_message(receive: Receive) -> Message | None:
