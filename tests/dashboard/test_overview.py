@@ -10,14 +10,13 @@ import pytest
 from sqlalchemy import Engine
 
 from prudent.core.measures import Expectile
-from prudent.dashboard import campaign_view, figures, formatting
+from prudent.dashboard import campaign_view, charts, formatting
 from prudent.dashboard.overview import Overview, read_overview, trailing_shares
 from prudent.dashboard.queries import COSTLY, KEPT_MAX, SECONDS_MAX, Remembered
 from prudent.store import overview
 from prudent.store.engines import create_read_engine, parse_database_url
 from prudent.store.overview import PlayRow
 from tests.conftest import MakeServer
-from tests.dashboard.test_pages import check_figure
 
 ARMS = [{"arm_id": "a"}, {"arm_id": "b"}]
 CAMPAIGN = {
@@ -50,28 +49,25 @@ def engine(make_server: MakeServer, database_url: str) -> Iterator[Engine]:
 def look(engine: Engine) -> Overview:
     """The campaign, as the page reads it."""
     with engine.connect() as connection:
-        seen = read_overview(connection, "c")
-    assert seen is not None
-    return seen
+        found = read_overview(connection, "c")
+    assert found is not None
+    return found
 
 
 def test_all_of_a_short_campaign_is_read(engine: Engine) -> None:
     """Numbers that leave something out would not be those of the report."""
-    seen = look(engine)
-    assert seen.decisions == len(seen.plays) == DECISIONS
-    assert seen.waiting == DECISIONS * 2 // 3
-    assert seen.rewards_read == seen.row.head == OBSERVATIONS + DECISIONS // 3
-    assert [one.decision_id for one in seen.recent] == [f"d{n:03d}" for n in range(DECISIONS - 1, DECISIONS - 101, -1)]
-    assert seen.all_plays_read
-    reports = campaign_view.arm_reports(seen)
-    assert sum(one.plays for one in reports) == DECISIONS
-    charts = [
-        figures.shares(seen),
-        figures.rewards(seen, campaign_view.arm_lines(seen, reports, None), Expectile(0.25)),
+    campaign = look(engine)
+    assert campaign.decisions == len(campaign.plays) == DECISIONS
+    assert campaign.waiting == DECISIONS * 2 // 3
+    assert campaign.rewards_read == campaign.row.head == OBSERVATIONS + DECISIONS // 3
+    assert [one.decision_id for one in campaign.recent] == [
+        f"d{n:03d}" for n in range(DECISIONS - 1, DECISIONS - 101, -1)
     ]
-    for chart in charts:
-        assert chart is not None
-        check_figure(chart)
+    assert campaign.all_plays_read
+    reports = campaign_view.arm_reports(campaign)
+    assert sum(one.plays for one in reports) == DECISIONS
+    assert charts.shares(campaign) is not None
+    assert charts.rewards(campaign, campaign_view.arm_lines(campaign, reports, None), Expectile(0.25)) is not None
 
 
 def test_a_long_campaign_is_read_from_all_over_its_log(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:

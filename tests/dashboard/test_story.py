@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.dashboard.conftest import PHONE, WAIT_MS, OpenPage, couriers, play, trips, wait_for_charts
+from tests.dashboard.conftest import PHONE, WAIT_MS, OpenPage, count_charts, couriers, play, trips
 from tests.dashboard.test_browser import tile
 from tests.servers import Server, clean_environment
 
@@ -41,7 +41,6 @@ def picture() -> Callable[[Page, str], None]:
     folder = os.environ.get("DASHBOARD_PICTURES")
 
     def take(page: Page, name: str) -> None:
-        wait_for_charts(page)
         if folder:
             page.evaluate("() => scrollTo(0, 0)")
             page.screenshot(path=Path(folder) / f"dashboard-{name}.png", full_page=True)
@@ -105,5 +104,5 @@ def test_the_other_pictures(
 ) -> None:
     """What docs/dashboard.md shows besides the story: the list, features, darkness, a phone."""
     page = open_page(demo.url + path, size=size, scheme=scheme)
-    assert wait_for_charts(page) == {"list": 0, "features": 4}.get(name, 3)
+    assert count_charts(page) == {"list": 0, "features": 4}.get(name, 3)
     picture(page, name)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from fastapi import Request
 
 from prudent.campaigns import configuration_warnings
-from prudent.dashboard import figures, formatting
-from prudent.dashboard.figures import ArmLine, Figure, Theta
+from prudent.dashboard import charts, formatting
+from prudent.dashboard.charts import ArmLine, Chart, Theta
 from prudent.dashboard.formatting import number
 from prudent.dashboard.overview import Overview, usual_features
 from prudent.dashboard.rendering import asks_for_keys, base_address, curl
@@ -41,7 +41,7 @@ class CampaignView:
     campaign: Overview
     report: ModelReport | None
     lines: list[ArmLine]
-    charts: dict[str, Figure | None]
+    charts: dict[str, Chart | None]
     usual: str
     most_chosen: tuple[str, float] | None
     learning: Learning
@@ -64,19 +64,20 @@ def make_view(campaign: Overview, report: ModelReport | None, prospect: Prospect
     )
 
 
-def _charts(campaign: Overview, lines: Sequence[ArmLine], report: ModelReport | None) -> dict[str, Figure | None]:
+def _charts(campaign: Overview, lines: Sequence[ArmLine], report: ModelReport | None) -> dict[str, Chart | None]:
     coloured = [line for line in lines if line.colour is not None]
+    leading = [line for line in lines[:1] if line.colour is None]  # the one that is chosen next must not be missing
     measure = campaign.configuration.measure()
     in_order = sorted(coloured, key=lambda line: line.colour or 0)
     return {
-        "shares": figures.shares(campaign),
-        "worth": figures.worth(coloured, measure.quantity),
-        "rewards": figures.rewards(campaign, in_order, measure),
+        "shares": charts.shares(campaign),
+        "worth": charts.worth(leading + coloured, measure.quantity),
+        "rewards": charts.rewards(campaign, in_order, measure),
         "parameters": _parameters(campaign, in_order, report),
     }
 
 
-def _parameters(campaign: Overview, lines: Sequence[ArmLine], report: ModelReport | None) -> Figure | None:
+def _parameters(campaign: Overview, lines: Sequence[ArmLine], report: ModelReport | None) -> Chart | None:
     if report is None or campaign.configuration.model.type == "multi-armed" or not report.observations:
         return None
     thetas: list[Theta] = []
@@ -88,7 +89,7 @@ def _parameters(campaign: Overview, lines: Sequence[ArmLine], report: ModelRepor
             arm = by_id.get(line.arm_id)
             if arm is not None and arm.theta is not None:
                 thetas.append(Theta(line.arm_id, line.colour, arm.theta, arm.theta_intervals or []))
-    return figures.parameters(report.feature_names[:PARAMETERS_MAX], thetas) if thetas else None
+    return charts.parameters(report.feature_names[:PARAMETERS_MAX], thetas) if thetas else None
 
 
 def _usual(campaign: Overview) -> str:

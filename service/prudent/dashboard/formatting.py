@@ -52,6 +52,11 @@ def count(value: int) -> str:
     return f"{value:,}"
 
 
+def plural(value: int, noun: str) -> str:
+    """A count with its noun: 1 reward, 2,000 rewards."""
+    return f"{value:,} {noun}{'' if value == 1 else 's'}"
+
+
 def percent(share: float | None) -> str:
     """A share; a dash for none, and never 0% or 100% for what is not."""
     if share is None:

@@ -1,8 +1,9 @@
 """What a campaign's page shows, read in one short transaction whose cost has a bound."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -76,11 +77,17 @@ class Overview:
     @property
     def coloured(self) -> dict[str, int]:
         """The arms in the charts, the most played ones of too many, with the numbers of their colours from 1."""
-        counted = Counter(play.arm_id for play in self.plays)
-        known = self.arm_ids
-        by_use = sorted(known, key=lambda one: (-counted[one], -len(self.rewards.get(one, ()))))
-        chosen = set(by_use[:COLOURS])
-        return {arm_id: place for place, arm_id in enumerate((one for one in known if one in chosen), 1)}
+        return colours(self.arm_ids, self.plays, self.rewards)
+
+
+def colours(
+    arm_ids: Sequence[str], plays: Sequence[PlayRow], rewards: Mapping[str, Sized] = MappingProxyType({})
+) -> dict[str, int]:
+    """The numbers of the colours, from 1, of the arms that have one: of too many, those with most plays and rewards."""
+    counted = Counter(play.arm_id for play in plays)
+    by_use = sorted(arm_ids, key=lambda one: (-counted[one], -len(rewards.get(one, ()))))
+    chosen = set(by_use[:COLOURS])
+    return {arm_id: place for place, arm_id in enumerate((one for one in arm_ids if one in chosen), 1)}
 
 
 def read_overview(connection: Connection, campaign_id: str) -> Overview | None:
@@ -202,11 +209,11 @@ def read_list(connection: Connection, after: str) -> list[Listed]:
 def _listed(row: CampaignRow, arms: list[ArmRow], plays: list[PlayRow]) -> Listed:
     configuration = CampaignConfiguration.model_validate_json(row.configuration)
     measure = configuration.measure()
-    colours = {arm.arm_id: place for place, arm in enumerate(arms[:COLOURS], 1)}
+    coloured = colours([arm.arm_id for arm in arms], plays)
     bar: list[Part] = []
     start = 0.0
     for arm_id, count in Counter(play.arm_id for play in plays).most_common():
-        bar.append(Part(arm_id, colours.get(arm_id), start, count / len(plays)))
+        bar.append(Part(arm_id, coloured.get(arm_id), start, count / len(plays)))
         start += count / len(plays)
     return Listed(
         campaign_id=configuration.campaign_id,

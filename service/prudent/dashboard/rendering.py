@@ -1,6 +1,5 @@
 """From templates to responses: pages, error pages and static files, with the headers that protect them."""
 
-import asyncio
 import gzip
 import hashlib
 import mimetypes
@@ -10,7 +9,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property, wraps
 from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -29,20 +27,16 @@ from prudent.security.keys import Role, is_allowed
 from prudent.security.sessions import COOKIE
 
 STATIC = Path(__file__).parent / "static"
-PLOTLY = "plotly.js"
 YEAR = 365 * 86_400
-_GUARD = re.compile(rb'getElementById\("([0-9a-f]{64})"\)')
 _HOST = re.compile(r"[A-Za-z0-9.-]{1,253}(:[0-9]{1,5})?|\[[0-9a-fA-F:.]{2,45}\](:[0-9]{1,5})?")
 Endpoint = Callable[..., Coroutine[Any, Any, Response]]
 
-EMPTY_STYLE = "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='"
-"""Of no content at all: plotly adds an empty style element, and then its rules by script."""
 POLICY = "; ".join(
     (
         "default-src 'none'",
         "script-src 'self'",
-        f"style-src 'self' {EMPTY_STYLE}",
-        "img-src 'self' data:",
+        "style-src 'self'",
+        "img-src 'self'",
         "connect-src 'self'",
         "form-action 'self'",
         "base-uri 'none'",
@@ -73,23 +67,19 @@ class Asset:
 
     @cached_property
     def compressed(self) -> bytes:
-        """By gzip: plotly's 5 MB are 1.5 MB on the wire."""
-        return gzip.compress(self.content, 6, mtime=0)
+        """By gzip, about a third of its size on the wire."""
+        return gzip.compress(self.content, 9, mtime=0)
 
 
 class Assets:
-    """The files by name. Read once, at the start; compressed when first asked for, off the event loop."""
+    """The files by name. Read once, at the start; compressed when first asked for."""
 
     def __init__(self) -> None:
-        paths = {path.name: path for path in sorted(STATIC.iterdir()) if path.is_file()}
-        paths[PLOTLY] = plotly_path()
         self._assets = {
-            name: Asset(path.read_bytes(), mimetypes.guess_type(path.name)[0] or "application/octet-stream")
-            for name, path in paths.items()
+            path.name: Asset(path.read_bytes(), mimetypes.guess_type(path.name)[0] or "application/octet-stream")
+            for path in sorted(STATIC.iterdir())
+            if path.is_file()
         }
-        found = _GUARD.search(self._assets[PLOTLY].content)
-        self.plotly_guard = None if found is None else found[1].decode()
-        """An id: where an element has it, plotly adds no style sheet for its maps, which our policy would refuse."""
 
     def address(self, name: str) -> str:
         """Path of a file, with its version."""
@@ -113,16 +103,8 @@ class Assets:
         content = asset.content
         if zipped:
             headers["Content-Encoding"] = "gzip"
-            content = await asyncio.to_thread(lambda: asset.compressed)
+            content = asset.compressed
         return Response(content, headers=headers, media_type=asset.media_type)
-
-
-def plotly_path() -> Path:
-    """Where the installed package has its JavaScript. It is not imported: that would take a second."""
-    found = find_spec("plotly")
-    if found is None or found.origin is None:
-        raise RuntimeError("the package plotly is not installed")
-    return Path(found.origin).parent / "package_data" / "plotly.min.js"
 
 
 def asset_routes(assets: Assets) -> APIRouter:
@@ -147,7 +129,6 @@ class Pages:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
         self._environment.filters.update(
             number=formatting.number,
             percent=formatting.percent,
@@ -157,7 +138,7 @@ class Pages:
             instant=instant,
             step=step,
         )
-        self._environment.globals.update(asset=assets.address, guard=assets.plotly_guard, version=version("prudent"))
+        self._environment.globals.update(asset=assets.address, version=version("prudent"))
 
     def render(self, request: Request, template: str, status: int = 200, **context: Any) -> HTMLResponse:
         """A page. Templates see root (before every path), role (None where no keys are in use), and may_write."""

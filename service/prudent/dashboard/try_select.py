@@ -16,9 +16,9 @@ from pydantic import ValidationError
 from prudent.api.decisions import select_command
 from prudent.api.problems import describe_validation
 from prudent.api.requests import SelectRequest
-from prudent.dashboard import figures, formatting
+from prudent.dashboard import charts, formatting
 from prudent.dashboard.campaign_view import decision_view, with_score
-from prudent.dashboard.figures import ArmLine, Figure
+from prudent.dashboard.charts import ArmLine, Chart
 from prudent.dashboard.formatting import feature_names
 from prudent.dashboard.login import read_form
 from prudent.dashboard.overview import COLOURS, Overview, default_features, usual_features
@@ -218,9 +218,9 @@ def try_routes(ledger: Ledger, looks: Looks, pages: Pages) -> APIRouter:
     return router
 
 
-def _chart(campaign: Overview, prospect: Prospect) -> Figure | None:
+def _chart(campaign: Overview, prospect: Prospect) -> Chart | None:
     coloured = campaign.coloured
     lines = [
         with_score(ArmLine(arm.arm_id, "active", coloured.get(arm.arm_id)), arm) for arm in prospect.arms[:COLOURS]
     ]
-    return figures.worth(lines, campaign.configuration.measure().quantity)
+    return charts.worth(lines, campaign.configuration.measure().quantity)

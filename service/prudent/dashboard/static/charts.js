@@ -1,57 +1,60 @@
-// Draws the charts of the page, and draws them again when their numbers, the colour scheme or the width change.
+// Says what a chart shows where one points, and lifts out an arm that is pressed in a legend. Charts need neither.
 "use strict";
 
-window.prudentCharts = (() => {
-  const CONFIG = { displayModeBar: false, responsive: true, doubleClick: "reset", scrollZoom: false };
-  const drawn = new Map();
+(() => {
+  const OFFSET = 14; // pixels between the pointer and what is said
+  const tip = document.createElement("div");
+  tip.className = "tip";
+  tip.hidden = true;
 
-  // "var(--name)", or "var(--name)/0.5" for half of it
-  function paint(text, style) {
-    const [name, opacity] = text.split("/");
-    const hex = style.getPropertyValue(name.slice(4, -1)).trim();
-    if (!opacity) return hex;
-    const [red, green, blue] = [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
-    return `rgba(${red},${green},${blue},${opacity})`;
-  }
-
-  function coloured(value, style) {
-    if (typeof value === "string" && value.startsWith("var(--")) return paint(value, style);
-    if (Array.isArray(value)) return value.map((one) => coloured(one, style));
-    if (value && typeof value === "object") {
-      return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, coloured(one, style)]));
+  // The title of what is pointed at, or of a group that it belongs to. Moved, or the browser would show it as well.
+  function textAt(element) {
+    for (let one = element; one instanceof SVGElement; one = one.parentNode) {
+      const title = [...one.children].find((child) => child.localName === "title");
+      if (title) {
+        one.dataset.tip = title.textContent;
+        title.remove();
+      }
+      if (one.dataset.tip) return one.dataset.tip;
     }
-    return value;
+    return "";
   }
 
-  function draw(element, text) {
-    const figure = JSON.parse(text);
-    element.hidden = figure === null;
-    if (figure === null) return;
-    const painted = coloured(figure, getComputedStyle(document.documentElement));
-    painted.layout.dragmode = false; // a finger that moves over a chart scrolls the page
-    window.Plotly.react(element, painted.data, painted.layout, CONFIG);
+  function point(event) {
+    const text = textAt(event.target);
+    tip.hidden = !text;
+    if (!text) return;
+    if (tip.textContent !== text) tip.textContent = text;
+    const { width, height } = tip.getBoundingClientRect();
+    const right = event.clientX + OFFSET;
+    const x = right + width < document.documentElement.clientWidth ? right : Math.max(4, event.clientX - OFFSET - width);
+    const y = Math.max(4, event.clientY - OFFSET - height);
+    tip.style.transform = `translate(${Math.round(x)}px, ${Math.round(y)}px)`;
   }
 
-  function drawAll(root, { force = false } = {}) {
-    if (!window.Plotly) return;
-    for (const element of document.querySelectorAll("[data-figure]")) {
-      const source = root.getElementById(element.dataset.figure);
-      if (!source) continue;
-      const text = source.textContent;
-      if (!force && drawn.get(element.id) === text) continue;
-      drawn.set(element.id, text);
-      draw(element, text);
+  function showOnly(chart, name) {
+    chart.toggleAttribute("data-only", Boolean(name));
+    if (name) chart.dataset.only = name;
+    for (const one of chart.querySelectorAll(".area, .dots")) {
+      one.classList.toggle("dim", Boolean(name) && !one.classList.contains(name));
     }
-  }
-
-  function redraw() {
-    for (const element of document.querySelectorAll("[data-figure]")) {
-      const text = drawn.get(element.id);
-      if (text !== undefined) draw(element, text);
+    for (const key of chart.querySelectorAll("[data-key]")) {
+      key.setAttribute("aria-pressed", String(key.dataset.key === name));
     }
   }
 
-  document.addEventListener("DOMContentLoaded", () => drawAll(document));
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
-  return { drawAll };
+  document.addEventListener("click", (event) => {
+    const key = event.target.closest("[data-key]");
+    if (!key) return;
+    const chart = key.closest(".chart");
+    showOnly(chart, chart.dataset.only === key.dataset.key ? "" : key.dataset.key);
+  });
+  document.addEventListener("prudent:replaced", () => {
+    for (const chart of document.querySelectorAll(".chart[data-only]")) showOnly(chart, chart.dataset.only);
+  });
+  for (const kind of ["pointermove", "pointerdown"]) document.addEventListener(kind, point);
+  const hide = () => { tip.hidden = true; };
+  document.addEventListener("scroll", hide, true);
+  document.documentElement.addEventListener("pointerleave", hide);
+  document.addEventListener("DOMContentLoaded", () => document.body.append(tip));
 })();

@@ -46,7 +46,7 @@
       const again = document.getElementById(focused);
       if (again) again.focus({ preventScroll: true });
     }
-    if (window.prudentCharts) window.prudentCharts.drawAll(fresh);
+    document.dispatchEvent(new Event("prudent:replaced"));
     tellTimes();
     offerCopies();
   }

@@ -1,0 +1,380 @@
+"""The charts, drawn as SVG on the server; they need no script.
+
+A position along a chart is a percentage of its width and a height is in pixels, so that a chart fills any width while
+its text keeps its size. Colours are classes of the style sheet, so they follow the light or dark scheme by themselves.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+import numpy as np
+from markupsafe import Markup
+from numpy.typing import NDArray
+
+from prudent.core.measures import Measure
+from prudent.dashboard.formatting import MINUS, number, percent, plural
+from prudent.dashboard.overview import Overview, trailing_shares
+
+SHARE_POINTS = 100
+HISTOGRAM_BINS = 35
+"""An odd number, so that a campaign whose rewards are all the same has its bar in the middle."""
+OTHER = "other arms"
+INTERVAL = "95% interval"
+_EDGE = 2.5
+"""Percent of the width kept free on either side, for a dot on the first or the last value."""
+_TICKS_MAX = 7
+_AXIS_HEIGHT = 44
+_ROW, _HISTOGRAM, _SHARES, _LINE_HEIGHT, _NAME_WIDTH = 52, 66, 240, 17, 112
+
+_PLOT = Markup('<svg class="plot" role="img" width="100%" height="{}" aria-label="{}"><desc>{}</desc>{}</svg>')
+_GROUP = Markup('<g class="{}"><title>{}</title>{}</g>')
+_HIT = Markup('<rect class="hit" y="{}" width="100%" height="{}"/>')
+_LINE = Markup('<line class="{}" x1="{}%" x2="{}%" y1="{}" y2="{}"/>')
+_TEXT = Markup('<text class="{}" x="{}%" y="{}">{}</text>')
+_NAME = Markup('<svg x="{}" width="{}" y="{}" height="20"><text class="name" y="15">{}</text></svg>')
+_BAR = Markup('<rect class="bonus" x="{}%" width="{}%" y="{}" height="14" rx="3"/>')
+_DOT = Markup('<circle class="dot" cx="{}%" cy="{}" r="5.5"/>')
+_STRETCHED = Markup(
+    '<svg x="{}%" width="{}%" y="{}" height="{}" viewBox="0 0 {} {}" preserveAspectRatio="none">{}</svg>'
+)
+_AREA = Markup('<path class="area {}" d="M0 1000L{}L1000 1000z"/>')
+_AREAS = Markup('<g class="areas">{}</g>')
+_STRIP = Markup('<path class="strip" d="M{} 0H{}V1000H{}z"><title>{}</title></path>')
+_BIN = Markup(
+    '<g><title>{}</title><path class="hit" d="M{} 0h1v100h-1z"/><path class="bin" d="M{} 100v-{}h.92v{}z"/></g>'
+)
+_TOPS = {
+    "mean": Markup('<circle class="top mean" cx="{}%" cy="{}" r="3.5"/>'),
+    "risk": Markup('<svg class="top risk" x="{}%" y="{}" overflow="visible"><path d="M0-5L5 0 0 5-5 0z"/></svg>'),
+}
+
+
+class Key(NamedTuple):
+    """An entry of a legend. mark: "arm", or what is drawn for every arm; colour: of the arm."""
+
+    label: str
+    mark: str
+    colour: int | None = None
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A chart and its legend."""
+
+    svg: Markup
+    keys: list[Key]
+
+
+@dataclass(frozen=True)
+class ArmLine:
+    """What is known of an arm. Figures of rewards are None without rewards, those of the model where none was asked.
+
+    share: of the newest decisions; interval: of the risk of the rewards; estimate_interval: of the model's estimate.
+    """
+
+    arm_id: str
+    status: str
+    colour: int | None
+    share: float | None = None
+    rewards: int = 0
+    mean: float | None = None
+    deviation: float | None = None
+    risk: float | None = None
+    interval: tuple[float, float] | None = None
+    estimate: float | None = None
+    bonus: float | None = None
+    index: float | None = None
+    estimate_interval: tuple[float, float] | None = None
+
+
+class Theta(NamedTuple):
+    """A block of parameters: of an arm, or of all (arm_id ""). intervals: none, or one or None for each value."""
+
+    arm_id: str
+    colour: int | None
+    values: Sequence[float]
+    intervals: Sequence[Sequence[float] | None]
+
+
+def colour(place: int | None) -> str:
+    """The style sheet's class for an arm's colour."""
+    return "others" if place is None else f"arm-{place}"
+
+
+class Axis:
+    """A horizontal axis from the least to the largest of some values, with ticks at round numbers."""
+
+    def __init__(self, values: Sequence[float]) -> None:
+        """values: at least one, finite."""
+        low, high = float(min(values)), float(max(values))
+        size = max(abs(low), abs(high))
+        if high - low <= 1e-9 * size or high == low:  # no room to speak of: a double has some 16 digits
+            pad = 0.1 * size or 0.5
+            low, high = low - pad, high + pad
+        self.low, self.high = low, high
+        self.step = round_step((high - low) / _TICKS_MAX)
+        first, last = math.ceil(low / self.step), math.floor(high / self.step)
+        self.ticks = [place * self.step for place in range(first, last + 1)]
+
+    def at(self, value: float) -> float:
+        """The position of a value, in percent of the width."""
+        return round(_EDGE + (100 - 2 * _EDGE) * (value - self.low) / (self.high - self.low), 2)
+
+    def grid(self, height: int, title: str) -> Markup:
+        """Lines at the ticks over so many pixels, with numbers and a title below."""
+        parts = []
+        for value in self.ticks:
+            x = self.at(value)
+            # every second number gives way where the chart is narrow: not zero's, if it is there
+            inner = "" if round(value / self.step) % 2 == 0 or len(self.ticks) < 4 else " inner"
+            parts.append(_LINE.format("rule zero" if value == 0 else "rule", x, x, 0, height))
+            parts.append(_TEXT.format(f"tick{inner}", x, height + 18, tick_text(value, self.step)))
+        parts.append(_TEXT.format("title", 50, height + 38, title))
+        return Markup().join(parts)
+
+
+def round_step(least: float) -> float:
+    """The smallest of 1, 2, 5, 10, 20, 50 and so on (or 0.5, 0.2, ...) that is not below `least` > 0."""
+    power = 10.0 ** math.floor(math.log10(least))
+    return next((factor * power for factor in (1, 2, 5) if factor * power >= least), 10 * power)
+
+
+def tick_text(value: float, step: float) -> str:
+    """A tick's number, with as many decimals as tell it from its neighbours."""
+    if value == 0:
+        return "0"
+    if step >= 1e5 or step < 1e-5:
+        mantissa, _, exponent = f"{value:.3e}".partition("e")
+        text = f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}"
+    else:
+        text = f"{value:,.{max(0, -math.floor(math.log10(step) + 1e-9))}f}"
+    return text.replace("-", MINUS)
+
+
+def worth(lines: Sequence[ArmLine], unit: str) -> Chart | None:
+    """Estimate, interval and bonus of each arm, best index on top; None where nothing is estimated."""
+    known = [line for line in lines if line.estimate is not None and line.index is not None]
+    if not known:
+        return None
+    known.sort(key=lambda line: line.index or 0.0, reverse=True)
+    ends = [(line.estimate or 0.0, line.index or 0.0, *(line.estimate_interval or ())) for line in known]
+    axis = Axis([value for values in ends for value in values])
+    height = _ROW * len(known)
+    rows = []
+    for place, (line, (estimate, index, *interval)) in enumerate(zip(known, ends, strict=True)):
+        top = place * _ROW
+        start, end = sorted((axis.at(estimate), axis.at(index)))
+        parts = [
+            _HIT.format(top, _ROW),
+            _NAME.format(0, "100%", top, line.arm_id),
+            _BAR.format(start, round(end - start, 2), top + 26),
+            _whisker(axis, interval, top + 33),
+            _DOT.format(axis.at(estimate), top + 33),
+        ]
+        said = f"estimate {_with_interval(estimate, interval)}\nbonus {number(line.bonus)}\nindex {number(index)}"
+        rows.append(_GROUP.format(colour(line.colour), f"{line.arm_id}\n{said}", Markup().join(parts)))
+    text = "; ".join(f"{line.arm_id}: estimate {number(line.estimate)}, index {number(line.index)}" for line in known)
+    svg = _PLOT.format(
+        height + _AXIS_HEIGHT,
+        "Estimate and bonus of each arm",
+        f"From the largest index to the smallest: {text}.",
+        axis.grid(height, unit) + Markup().join(rows),
+    )
+    dot = f"estimate, with {INTERVAL}" if any(line.estimate_interval for line in known) else "estimate"
+    return Chart(svg, [Key(dot, "estimate"), Key("bonus", "bonus")])
+
+
+def shares(campaign: Overview) -> Chart | None:
+    """Stacked shares of the newest decisions; None before the first."""
+    if not campaign.plays:
+        return None
+    coloured = campaign.coloured
+    places, values = trailing_shares(campaign.plays, list(coloured), SHARE_POINTS)
+    keys = [Key(arm_id, "arm", place) for arm_id, place in coloured.items()]
+    rest = 1.0 - values.sum(axis=1)
+    if rest.max() > 1e-9:
+        keys.append(Key(OTHER, "arm", None))
+        values = np.column_stack([values, rest])
+    moments = _moments(campaign, places)
+    if len(places) == 1:  # as wide as the chart, instead of a line without a width
+        places, values = [0, 1], np.repeat(values, 2, axis=0)
+    x = 1000 * (np.array(places) - places[0]) / (places[-1] - places[0])
+    # the highest first: each then covers what lies below the one after it
+    tops = 1000 * (1 - values.cumsum(axis=1))
+    areas = [
+        _AREA.format(colour(key.colour), "L".join(f"{a:.0f} {b:.0f}" for a, b in zip(x, tops[:, column], strict=True)))
+        for column, key in reversed(list(enumerate(keys)))
+    ]
+    drawn = _AREAS.format(Markup().join(areas)) + _strips(x, moments, keys, values)
+    svg = _PLOT.format(
+        _SHARES + _AXIS_HEIGHT + 16,
+        "Share of each arm over the decisions",
+        f"At the newest decision: {', '.join(_parts(keys, values[-1]))}.",
+        _STRETCHED.format(0, 100, 0, _SHARES, 1000, 1000, drawn) + _share_axes(moments),
+    )
+    return Chart(svg, keys)
+
+
+def _moments(campaign: Overview, places: Sequence[int]) -> list[tuple[str, str]]:
+    """Number and time of the decisions at these places, of `campaign.plays` from the oldest on."""
+    oldest_first = campaign.plays[::-1]
+    first = campaign.decisions - len(oldest_first) + 1
+    shown = _time_format(oldest_first[0].created_at, oldest_first[-1].created_at)
+    return [(f"{first + place:,}", _time(oldest_first[place].created_at, shown)) for place in places]
+
+
+def _strips(
+    x: NDArray[np.float64], moments: Sequence[tuple[str, str]], keys: Sequence[Key], values: NDArray[np.float64]
+) -> Markup:
+    """What to point at: a strip around each moment, with its shares in words."""
+    borders = [0.0, *((x[1:] + x[:-1]) / 2).tolist(), 1000.0] if len(moments) > 1 else [0.0, 1000.0]
+    return Markup().join(
+        _STRIP.format(
+            f"{start:.0f}",
+            f"{end:.0f}",
+            f"{start:.0f}",
+            "\n".join([f"decision {decision}, {time} UTC", *_parts(keys, row)]),
+        )
+        for start, end, (decision, time), row in zip(borders, borders[1:], moments, values, strict=False)
+    )
+
+
+def _parts(keys: Sequence[Key], row: NDArray[np.float64]) -> list[str]:
+    """The shares of a moment in words, the largest first."""
+    pairs = sorted(zip(row.tolist(), keys, strict=True), key=lambda pair: -pair[0])
+    return [f"{key.label} {percent(share)}" for share, key in pairs if share > 1e-9]
+
+
+def _share_axes(moments: Sequence[tuple[str, str]]) -> Markup:
+    """Lines at quarters, and up to four moments below; the inner ones give way where the chart is narrow."""
+    parts = []
+    for quarter in range(5):
+        y = round(_SHARES * (1 - quarter / 4))
+        parts.append(_LINE.format("rule", 0, 100, y, y))
+        parts.append(Markup('<text class="side" x="-8" y="{}">{}%</text>').format(y + 4, 25 * quarter))
+    last = len(moments) - 1
+    places = {0: 50} if last == 0 else {round(third / 3 * last): round(100 * third / 3) for third in range(4)}
+    for place, x in places.items():
+        decision, time = moments[place]
+        kind = {0: "tick start", 50: "tick", 100: "tick end"}.get(x, "tick inner")
+        parts += [_TEXT.format(kind, x, _SHARES + 18, decision), _TEXT.format(kind, x, _SHARES + 34, time)]
+    return Markup().join([*parts, _TEXT.format("title", 50, _SHARES + 54, "decision, and when it was made (UTC)")])
+
+
+def rewards(campaign: Overview, lines: Sequence[ArmLine], measure: Measure) -> Chart | None:
+    """Histograms of the arms' rewards, one below the other, with mean and measure marked; None without any."""
+    known = [line for line in lines if line.rewards and line.colour is not None]
+    if not known:
+        return None
+    everything = np.concatenate([campaign.rewards[line.arm_id] for line in known])
+    axis = Axis([float(everything.min()), float(everything.max())])
+    edges = np.linspace(axis.low, axis.high, HISTOGRAM_BINS + 1)
+    marks = [("mean", "mean")] + ([] if measure.is_mean else [("risk", measure.noun)])
+    row_height = _HISTOGRAM + 30
+    rows = []
+    for place, line in enumerate(known):
+        top = place * row_height + 24
+        bottom = top + _HISTOGRAM
+        parts = [
+            _NAME.format(0, "100%", top - 23, f"{line.arm_id}, {plural(line.rewards, 'reward')}"),
+            _bins(campaign.rewards[line.arm_id], edges, axis, top),
+            _LINE.format("rule", 0, 100, bottom, bottom),
+        ]
+        for kind, name in marks:
+            value = line.mean if kind == "mean" else line.risk
+            if value is not None:
+                x = axis.at(value)
+                drawn = _LINE.format(kind, x, x, top, bottom) + _TOPS[kind].format(x, top)
+                parts.append(_GROUP.format("", f"{line.arm_id}: {name} {number(value)}", drawn))
+        rows.append(Markup('<g class="{}">{}</g>').format(colour(line.colour), Markup().join(parts)))
+    height = row_height * len(known)
+    text = "; ".join(
+        f"{line.arm_id}: {plural(line.rewards, 'reward')}, mean {number(line.mean)}"
+        + ("" if measure.is_mean else f", {measure.noun} {number(line.risk)}")
+        for line in known
+    )
+    drawn = axis.grid(height, "reward") + Markup().join(rows)
+    svg = _PLOT.format(height + _AXIS_HEIGHT, "Histogram of each arm's rewards", f"{text}.", drawn)
+    return Chart(svg, [Key(name, kind) for kind, name in marks])
+
+
+def _bins(values: NDArray[np.float64], edges: NDArray[np.float64], axis: Axis, top: int) -> Markup:
+    """The bars of a histogram, the longest as high as there is room."""
+    counts, _ = np.histogram(values, edges)
+    bars = [
+        _BIN.format(
+            f"{number(float(edges[place]))} to {number(float(edges[place + 1]))}: {plural(count, 'reward')}",
+            place,
+            f"{place + 0.04:.2f}",
+            height := f"{max(1.5, 92 * count / counts.max()):.1f}",
+            height,
+        )
+        for place, count in enumerate(counts.tolist())
+        if count
+    ]
+    width = round(axis.at(axis.high) - axis.at(axis.low), 2)
+    return _STRETCHED.format(axis.at(axis.low), width, top, _HISTOGRAM, HISTOGRAM_BINS, 100, Markup().join(bars))
+
+
+def parameters(names: Sequence[str], thetas: Sequence[Theta]) -> Chart:
+    """The first parameters, one for each name, with their intervals; arms one below the other within a parameter."""
+    spans = [list(theta.intervals[: len(names)]) or [None] * len(names) for theta in thetas]
+    ends = [0.0]
+    for theta, intervals in zip(thetas, spans, strict=True):
+        ends += theta.values[: len(names)]
+        ends += [end for interval in intervals if interval is not None for end in interval]
+    axis = Axis(ends)
+    row_height = 9 + _LINE_HEIGHT * len(thetas)
+    rows = []
+    for place, name in enumerate(names):
+        top = place * row_height
+        middle = top + row_height // 2
+        rows += [_NAME.format(-_NAME_WIDTH, _NAME_WIDTH - 8, middle - 11, name), _LINE.format("rule", 0, 100, top, top)]
+        for line, (theta, intervals) in enumerate(zip(thetas, spans, strict=True)):
+            y = top + 13 + _LINE_HEIGHT * line
+            value, interval = theta.values[place], intervals[place] or ()
+            drawn = _HIT.format(y - 8, _LINE_HEIGHT) + _whisker(axis, interval, y) + _DOT.format(axis.at(value), y)
+            said = f"{name}, {theta.arm_id}" if theta.arm_id else name
+            kind = f"dots {colour(theta.colour) if theta.arm_id else 'all'}"
+            rows.append(_GROUP.format(kind, f"{said}\n{_with_interval(value, interval)}", drawn))
+    height = row_height * len(names)
+    title = "change in the estimate per unit"
+    svg = _PLOT.format(
+        height + _AXIS_HEIGHT,
+        "Parameters of the model",
+        "Each with its 95% interval; the numbers are in the table below.",
+        axis.grid(height, title) + Markup().join(rows),
+    )
+    keys = [Key(theta.arm_id, "arm", theta.colour) for theta in thetas if theta.arm_id]
+    return Chart(svg, keys if len(keys) > 1 else [])
+
+
+def _whisker(axis: Axis, interval: Sequence[float], y: int) -> Markup:
+    """A line over an interval, with ends; nothing for none."""
+    if not interval:
+        return Markup()
+    start, end = axis.at(interval[0]), axis.at(interval[1])
+    lines = ((start, end, y, y), (start, start, y - 5, y + 5), (end, end, y - 5, y + 5))
+    return Markup().join(_LINE.format("whisker", *line) for line in lines)
+
+
+def _with_interval(value: float, interval: Sequence[float]) -> str:
+    """A number, and its interval where there is one."""
+    if not interval:
+        return number(value)
+    return f"{number(value)}, {INTERVAL} {number(interval[0])} to {number(interval[1])}"
+
+
+def _time_format(first: int, last: int) -> str:
+    """As much of a time, in UTC, as tells the ends of a range apart."""
+    seconds = (last - first) / 1e6
+    if seconds < 3_600:
+        return "%H:%M:%S"
+    return "%H:%M" if seconds < 86_400 else "%b %d, %H:%M"
+
+
+def _time(microseconds: int, shown: str) -> str:
+    return datetime.fromtimestamp(microseconds / 1e6, UTC).strftime(shown)
