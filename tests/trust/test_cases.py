@@ -39,7 +39,7 @@ TESTED = {
     "N06": f"{KNOWN}::test_collinear_features",
     "N07": f"{CORE}/test_solver.py::test_rewards_in_other_units_give_the_same_model_in_those_units",
     "N08": f"{CORE}/test_solver.py::test_entropic_with_huge_features_and_rewards_never_overflows",
-    "N09": f"{CORE}/test_estimators.py::test_exact_keeps_its_estimate_when_a_solve_has_no_certificate",
+    "N09": f"{CORE}/test_exact.py::test_exact_keeps_its_estimate_when_a_solve_has_no_certificate",
     "N10": f"{CORE}/test_solver.py::test_identical_features_share_their_weight",
     "N11": f"{KNOWN}::test_rewards_that_a_feature_determines",
     "N12": f"{CORE}/test_solver.py::test_small_and_degenerate_data",

@@ -160,6 +160,31 @@ def test_a_corrupt_snapshot_is_folded_again_and_said(
         assert connection.execute(text("SELECT state FROM snapshots")).scalar_one() == state  # repaired as well
 
 
+def test_a_snapshot_of_another_version_is_folded_again(
+    make_worker: Callable[..., Worker], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """After an upgrade that changes what an estimator keeps, the old arrays would be taken for new ones."""
+    limits = Limits(snapshot_observations=100)
+    first = make_worker(limits)
+    first.create("c")
+    first.one(Observe("c", [WarmStart("a", float(i % 9)) for i in range(150)]))
+    expected = first.one(Describe("c")).state_digest
+    first.stop()
+    with first.write.begin() as connection:
+        arrays = unpack(connection.execute(text("SELECT state FROM snapshots")).scalar_one())
+        older = pack({name: 2 * array for name, array in arrays.items()})
+        change = text("UPDATE snapshots SET state = :state, format_version = format_version - 1")
+        connection.execute(change, {"state": older})
+    (found,) = verify(first.read)
+    assert (found.snapshot, found.faults) == ("not of this version: ignored", [])
+    second = make_worker(limits)
+    assert second.one(Describe("c")).state_digest == expected
+    assert "corrupt" not in "".join(capfd.readouterr())
+    second.stop()
+    (found,) = verify(second.read)
+    assert found.snapshot == "equal at 150", "written anew, in this version's format"
+
+
 def test_readiness_refuses_a_schema_that_changed_under_it(make_server: MakeServer, database_url: str) -> None:
     """An older backup was restored under it: this worker must get no more requests."""
     server = make_server(database_url)

@@ -4,10 +4,12 @@ import numpy as np
 
 from prudent.campaigns.configuration import CampaignConfiguration
 from prudent.campaigns.construction import feature_map_of
-from prudent.core.numerics.wide import WELL_POSED
 
 OBSERVATIONS = 1_000_000
-"""For how many observations theta is to be right to 1e-8."""
+"""The number of observations that a campaign's regularization should serve."""
+
+CONDITION_MAX = 1e8
+"""Up to this condition number of a block's matrix, estimates keep eight correct digits unless rewards cancel."""
 
 
 def configuration_warnings(configuration: CampaignConfiguration) -> list[str]:
@@ -17,25 +19,25 @@ def configuration_warnings(configuration: CampaignConfiguration) -> list[str]:
 
 
 def _about_ridge(configuration: CampaignConfiguration) -> str | None:
-    """Whether the ridge is too small for the features' scale.
+    """Return a warning where the regularization is too small for the features' scale.
 
-    theta is right to 1e-8 while n L^2 c / alpha <= 1e8, c the curvature to expect of an observation. L is
-    feature_bound, or the largest norm of the features registered with the arms where that is larger. Warns where a
-    million observations exceed it.
+    The condition number of H + alpha I is at most 1 + n L^2 c / alpha, c the curvature to expect of an
+    observation. L is feature_bound, or the largest norm of the features registered with the arms where that is larger.
+    A warning is due where a million observations exceed `CONDITION_MAX`.
     """
     alpha = configuration.algorithm.regularization or 1.0
     size = max(configuration.algorithm.feature_bound, _largest_registered(configuration))
     curvature = configuration.measure().loss.typical_curvature
     load = size * size * curvature / alpha
-    # The advice has three digits: who follows it is not warned again.
-    if OBSERVATIONS * load <= 1.01 * WELL_POSED:
+    # The advice is rounded to three digits, and following it must end the warning.
+    if OBSERVATIONS * load <= 1.01 * CONDITION_MAX:
         return None
+    count, wanted = CONDITION_MAX / load, OBSERVATIONS * load * alpha / CONDITION_MAX
     return (
-        f"algorithm.regularization is {alpha:.3g}, small for features of norm up to {size:.3g}: from about "
-        f"{WELL_POSED / load:.3g} observations on, estimates need not be right to 1e-8 (the rule: observations x "
-        f"norm^2 x curvature / regularization <= 1e8, here of curvature {curvature:.3g}). Scale the features, or set "
-        f"regularization to at least {OBSERVATIONS * load * alpha / WELL_POSED:.3g}, which serves a million "
-        "observations."
+        f"algorithm.regularization is {alpha:.3g}, small for features of norm up to {size:.3g}: from about {count:.3g} "
+        "observations on, estimates may have fewer than eight correct digits (the rule: observations x norm^2 x "
+        f"curvature / regularization <= 1e8, here with curvature {curvature:.3g}). Scale the features, or set "
+        f"regularization to at least {wanted:.3g}, which serves a million observations."
     )
 
 

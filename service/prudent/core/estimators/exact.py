@@ -8,7 +8,6 @@ from prudent.core.estimators.blocks import BlockRows, Histories, check_observati
 from prudent.core.estimators.incremental import Window
 from prudent.core.measures import Array, Loss
 from prudent.core.numerics.newton import Solution, minimise, weighted_gram
-from prudent.core.numerics.wide import is_doubtful, refine_piecewise, sum_rounding
 
 _COUNTERS = ("observations", "fits", "uncertified", "bound_active", "full_fits", "corrections")
 
@@ -25,8 +24,6 @@ class ExactMinimizer:
     full solver takes over, and a new reference is made, for a block's first fit, where that refit fails or has no
     certificate of its own, and after every 2 sqrt(n) observations: then it starts at the refit's theta and so
     checks it on all observations. `full_fits` counts its solves, `corrections` the checked thetas it did not certify.
-    Inside the ball, where rounding may show in a certified theta (`is_doubtful`: rewards that cancel), theta is refined
-    from all observations in wider arithmetic, at the cost of a Newton step. Other losses have no such refinement.
 
     Public arrays, valid after `refresh` and until `add_block` or `restore`; not to be written to:
     theta (B, d); gram (B, d, d), sum of x x^T; weighted_gram (B, d, d), sum of d2 x x^T at theta, both exactly
@@ -182,32 +179,6 @@ class ExactMinimizer:
         rows["is_uncertified"][block] = 0.0
         rows["fitted"][block] = self._histories.length(block)
         self.bound_active += fit.multiplier > 0.0
-        if fit.multiplier == 0.0:
-            self._refine(block, fit.d1_squares)
-
-    def _refine(self, block: int, slope_squares: float) -> None:
-        """Repair what rounding has done to a certified theta inside the ball, where it may be seen."""
-        loss, theta = self.loss, self.theta[block]
-        if not loss.is_piecewise_quadratic:
-            return
-        gram, alpha = self.weighted_gram[block], self.regularization
-        trace = float(gram.trace())
-        rounding = sum_rounding(
-            theta,
-            trace=trace,
-            slope_squares=slope_squares,
-            feature_squares=float(self.gram[block].trace()),
-            count=self._histories.length(block),
-        )
-        if not is_doubtful(lambda: gram, alpha, theta, trace=trace, rounding=rounding):
-            return
-        features, rewards = self._histories.features(block), self._histories.rewards(block)
-        refined = refine_piecewise(loss, features, rewards, alpha, theta)
-        if refined is None or (self.bound is not None and float(np.linalg.norm(refined)) > self.bound):
-            return
-        theta[:] = refined
-        sums = sums_at(loss, features, rewards, theta)
-        self.weighted_gram[block], self._rows["d1_squares"][block], self._rows["d2_total"][block] = sums
 
     def _keep(self, block: int, features: Array, rewards: Array) -> None:
         """Stay at theta after a solve without a certificate; the sums count the new observations."""
