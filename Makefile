@@ -3,7 +3,9 @@
 
 HOST ?= 127.0.0.1
 PORT ?= 8000
-DATABASE_URL ?= sqlite:///data/prudent.db
+# The database to serve. It is remembered in .env, where every prudent command in this folder finds it. Empty means the
+# one in PRUDENT_DATABASE_URL or else in .env, and the first time data/prudent.db.
+DATABASE_URL ?=
 VENV ?= .venv
 # The Python to use, for example PYTHON=python3.12; empty means the first one found that is new enough.
 PYTHON ?=
@@ -24,12 +26,18 @@ help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
 	@echo
 	@echo 'Settings of make run, given as `make run PORT=9000` or in the environment:'
-	@echo '  HOST=$(HOST) PORT=$(PORT) DATABASE_URL=...'
+	@echo '  HOST=$(HOST) PORT=$(PORT) DATABASE_URL=... (remembered in .env, for the prudent commands)'
 
 run: $(VENV)/.runtime ## Serve with a demo campaign, on http://127.0.0.1:8000
-	@mkdir -p data
-	@$(BIN)/prudent migrate --database-url "$$DATABASE_URL"
-	@exec $(BIN)/prudent serve --demo --host "$$HOST" --port "$$PORT" --database-url "$$DATABASE_URL"
+	@set -e; mkdir -p data; umask 077; touch .env; \
+	url=$${DATABASE_URL:-$$PRUDENT_DATABASE_URL}; \
+	if [ -z "$$url" ] && ! grep -q '^PRUDENT_DATABASE_URL=.' .env; then url=sqlite:///data/prudent.db; fi; \
+	if [ -n "$$url" ] && ! grep -qxF "PRUDENT_DATABASE_URL=$$url" .env; then \
+		{ grep -v '^PRUDENT_DATABASE_URL=' .env || true; echo "PRUDENT_DATABASE_URL=$$url"; } > .env.new; mv .env.new .env; \
+	fi; \
+	unset PRUDENT_DATABASE_URL; umask 022; \
+	$(BIN)/prudent migrate; \
+	exec $(BIN)/prudent serve --demo --host "$$HOST" --port "$$PORT"
 
 test: $(VENV)/.dev ## Install everything, check the code, and run all tests
 	@$(MAKE) --no-print-directory check

@@ -63,7 +63,7 @@ def _is_free(port: int) -> bool:
 def clean_environment(additions: Mapping[str, str] | None = None) -> dict[str, str]:
     """The environment of this process without the project's and PostgreSQL's variables, plus `additions`."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(OWN_VARIABLES)}
-    return {**kept, "PYTHONUNBUFFERED": "1", **(additions or {})}
+    return {**kept, "PYTHONUNBUFFERED": "1", "PRUDENT_ENV_FILE": "", **(additions or {})}
 
 
 def listen_to_interrupts() -> None:

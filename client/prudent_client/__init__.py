@@ -1,6 +1,6 @@
-"""A typed client of Prudent: `Client`, and `AsyncClient` for asyncio, with retries that are safe. See docs/clients.md.
+"""A typed client of Prudent: `Client`, and `AsyncClient` for asyncio, with safe retries.
 
-It needs httpx, orjson and pydantic, and nothing of the service.
+It depends on httpx and pydantic only, and on nothing of the service.
 """
 
 from prudent_client.asynchronous import AsyncClient

@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
 import httpx
-import orjson
 from pydantic import ValidationError
 
+from prudent_client.encoding import decode, encode
 from prudent_client.errors import (
     AGAIN,
     NotFoundError,
@@ -77,7 +77,7 @@ class Calls:
 
     def send(self, method: str, path: str, body: Any = None, *, attempts: int | None = None) -> Call[httpx.Response]:
         """One request, again while nothing answers or the answer says nothing against it. body: JSON, or its bytes."""
-        content = body if body is None or isinstance(body, bytes) else _bytes(body)
+        content = body if body is None or isinstance(body, bytes) else encode(body)
         step = Send(method, path, content)
         last = attempts or self._retries.attempts
         for attempt in range(1, last + 1):
@@ -233,7 +233,7 @@ def _parts(items: Sequence[JsonObject]) -> Iterator[tuple[Sequence[JsonObject], 
 def _within_bytes(items: Sequence[JsonObject]) -> Iterator[Sequence[JsonObject]]:
     start, size = 0, 0
     for position, item in enumerate(items):
-        length = len(_bytes(item)) + 1
+        length = len(encode(item)) + 1
         if position > start and size + length > BATCH_BYTES_MAX:
             yield items[start:position]
             start, size = position, 0
@@ -242,17 +242,13 @@ def _within_bytes(items: Sequence[JsonObject]) -> Iterator[Sequence[JsonObject]]
 
 
 def _frame(items: Sequence[JsonObject]) -> bytes:
-    return _bytes({"items": items})
-
-
-def _bytes(body: Any) -> bytes:
-    return orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY)
+    return encode({"items": items})
 
 
 def _object(response: httpx.Response) -> JsonObject:
     try:
-        content = orjson.loads(response.content)
-    except orjson.JSONDecodeError:
+        content = decode(response.content)
+    except ValueError:
         content = None
     if not isinstance(content, dict):
         raise UnexpectedReplyError(f"{response.request.url} did not answer with a JSON object")

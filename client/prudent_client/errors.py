@@ -16,7 +16,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import httpx
-import orjson
+
+from prudent_client.encoding import decode
 
 AGAIN = frozenset({408, 429, 502, 503, 504})
 """Statuses that say nothing against the request: it is sent again."""
@@ -109,7 +110,7 @@ def rejection(status: int, problem: Any, *, item: str | None = None, request_id:
 def rejection_of(response: httpx.Response) -> RejectedError:
     """The error that belongs to a response."""
     try:
-        problem = orjson.loads(response.content)
-    except orjson.JSONDecodeError:
+        problem = decode(response.content)
+    except ValueError:
         problem = None
     return rejection(response.status_code, problem, request_id=response.headers.get("x-request-id"))

@@ -1,7 +1,7 @@
 """The command line: serve, migrate, verify, keys, campaigns, export, import.
 
-A command imports what it works with when it is called: help, and a word about a wrong option, do not wait for numpy,
-SQLAlchemy and FastAPI.
+A command imports what it works with when it is called, so that help and usage errors do not wait for numpy, SQLAlchemy
+and FastAPI.
 """
 
 import gc
@@ -20,14 +20,14 @@ import typer
 from rich.table import Table
 
 from prudent.cli import campaigns, keys, transfer
-from prudent.cli.console import DatabaseUrl, console, fail, settings_or_fail
+from prudent.cli.console import DatabaseUrl, console, fail, inform, load_environment_file, settings_or_fail
 from prudent.settings import API_KEY_VARIABLE, PREFIX, Settings
 
 if TYPE_CHECKING:
     import httpx
 
 GRACE_SECONDS = 8
-app = typer.Typer(help="Prudent: chooses, learns, and minds the bad outcomes.", no_args_is_help=True)
+app = typer.Typer(help="Prudent: risk-aware contextual bandits as a self-hosted service.", no_args_is_help=True)
 app.add_typer(keys.app, name="keys")
 app.add_typer(campaigns.app, name="campaigns")
 app.command("export")(transfer.export_command)
@@ -36,18 +36,23 @@ app.command("import")(transfer.import_command)
 
 @app.command()
 def serve(
-    host: Annotated[str | None, typer.Option(help="Address to listen on; default PRUDENT_HOST or 127.0.0.1.")] = None,
-    port: Annotated[int | None, typer.Option(min=0, max=65535, help="Default PRUDENT_PORT or 8000.")] = None,
+    host: Annotated[
+        str | None, typer.Option(help="Address to listen on; default PRUDENT_HOST, else 127.0.0.1.")
+    ] = None,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="Port to listen on; default PRUDENT_PORT, else 8000.")
+    ] = None,
     database_url: DatabaseUrl = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Processes; more than one needs Postgres.")] = None,
-    demo: Annotated[bool | None, typer.Option("--demo", help="Create the demo campaign.")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Worker processes; more than one needs Postgres.")] = None,
+    demo: Annotated[bool | None, typer.Option("--demo", help="Create a demo campaign.")] = None,
 ) -> None:
-    """Serve the HTTP API. An empty SQLite file is migrated first."""
+    """Serve the HTTP API. A SQLite database that does not exist yet is created."""
     import uvicorn
 
+    from prudent.cli.database import described
     from prudent.observability import logs
     from prudent.preflight import NotServableError, prepare
-    from prudent.store.engines import UnsupportedDatabaseError
+    from prudent.store.engines import UnsupportedDatabaseError, parse_database_url
     from prudent.store.schema import UnknownRevisionError
 
     given: dict[str, Any] = {"host": host, "port": port, "database_url": database_url, "workers": workers, "demo": demo}
@@ -58,15 +63,16 @@ def serve(
         lock = prepare(settings)
     except (NotServableError, UnknownRevisionError, UnsupportedDatabaseError) as error:
         fail(str(error))
+    inform(f"database: {described(parse_database_url(settings.database_url))}")
     _export(settings)
     logs.configure(settings.log_level)
     if settings.demo:
         _announce(settings)
     for kind in (signal.SIGTERM, signal.SIGINT):
-        # uvicorn stops gracefully and then raises the signal again: a stop that was asked for is no failure
+        # uvicorn stops gracefully and then raises the signal again: a requested stop exits with 0
         signal.signal(kind, lambda *_: sys.exit(0))
     level = "warning" if settings.demo and settings.log_level == "info" else settings.log_level
-    gc.disable()  # until all is loaded: looking for garbage among it takes a seventh of the start
+    gc.disable()  # until everything is loaded: scanning it for garbage takes a seventh of the start
     with _metrics_folder(settings.workers):
         uvicorn.run(
             "prudent.app:create_app_from_environment",
@@ -74,7 +80,7 @@ def serve(
             host=settings.host,
             port=settings.port,
             workers=settings.workers,
-            loop="uvloop",
+            loop="auto",
             http="prudent.api.server.protocol:BoundedProtocol",
             ws="none",
             timeout_keep_alive=settings.limits.idle_seconds_max,
@@ -90,15 +96,18 @@ def serve(
 
 @app.command("migrate")
 def migrate_command(database_url: DatabaseUrl = None) -> None:
-    """Bring the database's schema to this version. Safe to run from many places at once."""
+    """Create the database's schema or bring it to this version. Safe to run from several places at once."""
     from sqlalchemy.exc import SQLAlchemyError
 
+    from prudent.cli.database import described
     from prudent.store.engines import UnsupportedDatabaseError, create_write_engine, parse_database_url
     from prudent.store.schema import UnknownRevisionError, migrate
 
     settings = settings_or_fail()
     try:
-        engine = create_write_engine(parse_database_url(database_url or settings.database_url))
+        url = parse_database_url(database_url or settings.database_url)
+        inform(f"database: {described(url)}")
+        engine = create_write_engine(url)
         try:
             before, after = migrate(engine)
         finally:
@@ -113,43 +122,34 @@ def migrate_command(database_url: DatabaseUrl = None) -> None:
 @app.command("verify")
 def verify_command(
     database_url: DatabaseUrl = None,
-    url: Annotated[str | None, typer.Option(help="A live server, to compare its states as well.")] = None,
+    url: Annotated[str | None, typer.Option(help="A running server whose states are compared as well.")] = None,
     api_key: Annotated[str | None, typer.Option(envvar=API_KEY_VARIABLE, help="A reader's key, for --url.")] = None,
 ) -> None:
-    """Replay every log and compare heads, rewards, snapshots and, with --url, a live server's states."""
+    """Replay every log and compare heads, rewards, snapshots and, with --url, a running server's states."""
     import httpx
-    from sqlalchemy.exc import SQLAlchemyError
     from threadpoolctl import threadpool_limits
 
+    from prudent.cli.database import opened_database
     from prudent.ledger.verification import verify
-    from prudent.store.engines import UnsupportedDatabaseError, create_read_engine, parse_database_url
-    from prudent.store.schema import UnknownRevisionError
 
-    settings = settings_or_fail()
-    try:
-        engine = create_read_engine(parse_database_url(database_url or settings.database_url))
-    except UnsupportedDatabaseError as error:
-        fail(str(error))
     table = Table("campaign", "observations", "snapshot", "live", "result")
     faults = checked = 0
     headers = {} if api_key is None else {"X-API-Key": api_key}
     client = httpx.Client(base_url=url or "", headers=headers, timeout=60)
-    # one BLAS thread, as the service has: sums are then rounded the same
-    with threadpool_limits(1), client:
+    # one BLAS thread, as in the service, so that sums are rounded the same way
+    with threadpool_limits(1), client, opened_database(database_url, read_only=True) as engine:
         try:
             for verdict in verify(engine, None if url is None else lambda name: _live_model(client, name)):
                 checked += 1
                 faults += bool(verdict.faults)
                 result = "ok" if not verdict.faults else "; ".join(verdict.faults)
                 table.add_row(verdict.campaign_id, str(verdict.observations), verdict.snapshot, verdict.live, result)
-        except UnknownRevisionError as error:
-            fail(str(error))
-        except (SQLAlchemyError, httpx.HTTPError) as error:
-            fail(f"cannot verify: {error.__cause__ or error}")
-        finally:
-            engine.dispose()
-    if checked:
-        console.print(table)
+        except httpx.HTTPError as error:
+            fail(f"cannot compare with the server at {url}: {error.__cause__ or error}")
+    if not checked:
+        console.print("the database has no campaigns: nothing to verify")
+        return
+    console.print(table)
     console.print(f"{checked} campaigns, {faults} with faults")
     raise typer.Exit(1 if faults else 0)
 
@@ -164,11 +164,11 @@ def _live_model(client: "httpx.Client", campaign_id: str) -> dict[str, Any] | No
 
 
 def _export(settings: Settings) -> None:
-    """Worker processes read their settings from the environment."""
+    """Put the settings into the environment, from which worker processes read them."""
     for name in ("database_url", "host", "port", "workers"):
         os.environ[PREFIX + name.upper()] = str(getattr(settings, name))
     os.environ[PREFIX + "DEMO"] = "1" if settings.demo else ""
-    # all of them take the sessions that one of them has opened
+    # a session that one worker opens is valid at all of them
     os.environ[PREFIX + "SESSION_SECRET"] = settings.session_secret or settings.admin_key or secrets.token_hex(32)
 
 
@@ -176,12 +176,12 @@ def _check_tracing() -> None:
     try:
         import_module("prudent.observability.tracing")
     except ModuleNotFoundError as error:
-        fail(f"PRUDENT_TRACING is on, and {error.name} is not installed: pip install 'prudent[telemetry]'")
+        fail(f"PRUDENT_TRACING is on, but {error.name} is not installed: pip install 'prudent[telemetry]'")
 
 
 @contextmanager
 def _metrics_folder(workers: int) -> Iterator[None]:
-    """Give several workers a folder to add up their counters in, and remove it when all of them have ended."""
+    """Give several workers a folder in which their counters are added up; it is removed when all of them have ended."""
     if workers == 1:
         yield
         return
@@ -193,23 +193,23 @@ def _metrics_folder(workers: int) -> Iterator[None]:
 
 
 def _announce(settings: Settings) -> None:
-    """What a newcomer can try."""
+    """Print what a newcomer can try."""
     base = f"http://{settings.host}:{settings.port}"
     header = "-H 'Content-Type: application/json'"
     console.print(
         f"""
 Prudent is starting at {base} with the campaign 'demo': three couriers. One of them is the best
-on average and now and then loses a parcel. Stop it with Ctrl-C. In another terminal, ask which one to send:
+on average but sometimes loses a parcel. Stop it with Ctrl-C. In another terminal, ask which one to send:
 
   curl -s {base}/select {header} -d '{{"campaign_id": "demo", "decision_id": "parcel-1", "explain": true}}'
 
-and say what came of it (0 to 1, larger is better):
+and report the outcome as a reward (larger is better):
 
   curl -s {base}/reward {header} -d '{{"decision_id": "parcel-1", "reward": 0.62}}'
 
-To look at it:        {base}/
+Dashboard:            {base}/
 What it has learned:  curl -s {base}/campaigns/demo/model
-All calls, to click:  {base}/docs
+All API calls:        {base}/docs
 """,
         markup=False,
         highlight=False,
@@ -219,6 +219,7 @@ All calls, to click:  {base}/docs
 
 def main() -> None:
     """Entry point."""
+    load_environment_file()
     app()
 
 

@@ -8,6 +8,8 @@ from os import environ
 PREFIX = "PRUDENT_"
 API_KEY_VARIABLE = PREFIX + "API_KEY"
 """No setting of the service: where its clients look for their key."""
+ENVIRONMENT_FILE_VARIABLE = PREFIX + "ENV_FILE"
+"""No setting of the service: the file that the commands read variables from, by default .env in the current folder."""
 PORT_MAX = 65_535
 LOG_LEVELS = ("debug", "info", "warning", "error")
 KEY_LENGTH_MIN = 32
@@ -85,7 +87,7 @@ class Settings:
 def read_settings(environment: Mapping[str, str] = environ) -> Settings:
     """Settings from PRUDENT_* variables. Raises InvalidSettingError, also for a name that is no setting."""
     known = {_variable(name) for name in (*_names(Settings), *_names(Limits)) if name != "limits"}
-    known.add(API_KEY_VARIABLE)
+    known |= {API_KEY_VARIABLE, ENVIRONMENT_FILE_VARIABLE}
     for name in environment:
         if name.startswith(PREFIX) and name not in known:
             raise InvalidSettingError(f"{name} is not a setting; see docs/operations.md")

@@ -16,6 +16,7 @@ from prudent_client import ClientError
 from prudent_simulator.custom_environments.command import OwnRun, run_own
 from prudent_simulator.custom_environments.loading import EnvironmentFileError, shipped_names
 from prudent_simulator.environments import Theta, environment_of
+from prudent_simulator.extras import MissingExtraError, needed_for
 from prudent_simulator.offline_evaluation.command import replay_command, risk_command
 from prudent_simulator.offline_evaluation.reading import LogError
 from prudent_simulator.paper.cells import PaperError
@@ -232,9 +233,14 @@ def run_command(
     console = Console()
     print_table(console, result)
     if output is not None:
-        from prudent_simulator.figure import write_figure  # matplotlib is slow to load, and needed only here
-
-        for path in (write_json(result, output), *write_figure(result, output)):
+        console.print(f"Wrote {write_json(result, output)}", highlight=False, soft_wrap=True)
+        try:
+            with needed_for("drawing the figure", "simulator"):
+                from prudent_simulator.figure import write_figure  # matplotlib is slow to load, and needed only here
+        except MissingExtraError as error:
+            console.print(f"No figure: {error}", markup=False, highlight=False, soft_wrap=True)
+            return
+        for path in write_figure(result, output):
             console.print(f"Wrote {path}", highlight=False, soft_wrap=True)
 
 
@@ -252,7 +258,16 @@ def main() -> None:
     errors = Console(stderr=True)
     try:
         app()
-    except (ClientError, EnvironmentFileError, LogError, PaperError, RunError, ServerStartError, OSError) as error:
+    except (
+        ClientError,
+        EnvironmentFileError,
+        LogError,
+        MissingExtraError,
+        PaperError,
+        RunError,
+        ServerStartError,
+        OSError,
+    ) as error:
         errors.print(f"Error: {error}", markup=False, highlight=False, soft_wrap=True)
         sys.exit(1)
 

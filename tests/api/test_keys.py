@@ -21,7 +21,7 @@ from prudent.security.keys import role_needed
 from prudent.settings import InvalidSettingError, read_settings
 from prudent.store.engines import create_read_engine, parse_database_url
 from tests.api.contract import ok, problem
-from tests.conftest import MakeServer
+from tests.conftest import MakeServer, migrate_empty
 from tests.promises import Promise
 from tests.servers import HOST, Server, clean_environment, free_port, migrate
 
@@ -130,7 +130,7 @@ def closed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     url = f"sqlite:///{folder}/prudent.db"
     if request.param == "postgres":
         url = request.getfixturevalue("postgres").create_database()
-        migrate(url)
+    migrate_empty(url)
     keys = {role: make_key(url, role, role) for role in ("reader", "writer")} | {"admin": ADMIN_KEY}
     server = Server(url, folder / "server.log", environment={"PRUDENT_ADMIN_KEY": ADMIN_KEY})
     server.start()
@@ -280,8 +280,7 @@ def test_keys_are_seen_while_the_service_runs(make_server: MakeServer, database_
 
 def test_only_digests_are_stored(database_url: str) -> None:
     """A stolen backup would be a stolen key."""
-    if not database_url.startswith("sqlite"):
-        migrate(database_url)
+    migrate_empty(database_url)
     key = make_key(database_url, "app", "writer")
     assert key.startswith("prudent_")
     assert len(key) >= 40
@@ -310,6 +309,7 @@ def test_only_digests_are_stored(database_url: str) -> None:
 )
 def test_key_commands_refuse_what_makes_no_sense(sqlite_database: str, arguments: tuple[str, ...], reason: str) -> None:
     """A second key of one name could not be revoked alone; a typing error would revoke nothing in silence."""
+    migrate_empty(sqlite_database)
     make_key(sqlite_database, "app", "writer")
     done = prudent("keys", *arguments, "--database-url", sqlite_database)
     assert done.exit_code in {1, 2}
@@ -319,6 +319,7 @@ def test_key_commands_refuse_what_makes_no_sense(sqlite_database: str, arguments
 
 def test_a_revoked_name_can_be_used_again(sqlite_database: str) -> None:
     """Otherwise nobody could replace a lost key under its name."""
+    migrate_empty(sqlite_database)
     first = make_key(sqlite_database, "app", "writer")
     assert prudent("keys", "revoke", "app", "--database-url", sqlite_database).exit_code == 0
     assert prudent("keys", "revoke", "app", "--database-url", sqlite_database).exit_code == 1
@@ -371,6 +372,7 @@ def test_without_keys_a_loopback_service_stays_open_if_it_is_told_to(
     sqlite_database: str, make_server: MakeServer
 ) -> None:
     """Behind a proxy that asks for passwords on the same machine."""
+    migrate_empty(sqlite_database)
     make_key(sqlite_database, "app", "writer")
     server = make_server(sqlite_database, environment={"PRUDENT_AUTH": "off"})
     with httpx.Client(base_url=server.url, trust_env=False) as client:

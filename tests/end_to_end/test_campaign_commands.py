@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from prudent.__main__ import app
 from tests.api.contract import Json, create, ok, problem, reward, select, shared
-from tests.conftest import MakeServer
+from tests.conftest import MakeServer, migrate_empty
 from tests.servers import ROOT, Server
 from tests.transfer.campaigns import assert_same, make, play
 
@@ -107,6 +107,7 @@ def test_the_commands_of_the_page_work(
 ) -> None:
     """An operator copies them in the middle of the night."""
     server, others = make_server(sqlite_database), [f"sqlite:///{tmp_path}/{name}.db" for name in ("new", "piped")]
+    migrate_empty(others[1])
     with httpx.Client(base_url=server.url, timeout=30, trust_env=False) as http:
         create(http, shared(campaign_id="dose-advice"))
         for n in range(5):
@@ -125,7 +126,7 @@ def test_the_commands_of_the_page_work(
             result = prudent(*shlex.split(line.replace("$NEW_DATABASE_URL", others[0]))[1:])
             assert result.exit_code == 0, f"{line}: {result.stderr}"
         ran.append(line.split()[1] if line.startswith("prudent") else line.split()[0])
-    assert ran == ["export", "import", "verify", "campaigns", "export", "gunzip"]
+    assert ran == ["export", "migrate", "import", "verify", "campaigns", "export", "gunzip"]
     for url in others:
         assert "ok" in prudent("verify", "--database-url", url).stdout
     commands = printed("Campaigns")
@@ -145,14 +146,18 @@ def printed(heading: str) -> list[str]:
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (("export", "x", "--database-url", "sqlite:///nowhere.db"), "no file"),
+        (("export", "x", "--database-url", "sqlite:///nowhere.db"), "no database at"),
         (("export", "x", "--database-url", "mysql://x/y"), "not supported"),
         (("export", "x", "--url", "http://127.0.0.1:1"), "does not answer"),
         (("export", "x", "--url", "http://127.0.0.1:1", "--database-url", "sqlite:///x"), "not both"),
-        (("export", "a/b", "--url", "http://127.0.0.1:1"), "an id has"),
+        (("export", "a/b", "--url", "http://127.0.0.1:1"), "is not a valid id"),
+        (("import", "/dev/null", "--database-url", "sqlite:///nowhere.db"), "no database at"),
+        (("keys", "list", "--database-url", "sqlite:///nowhere.db"), "no database at"),
+        (("keys", "create", "me", "--role", "writer", "--database-url", "sqlite:///nowhere.db"), "no database at"),
+        (("verify", "--database-url", "sqlite:///nowhere.db"), "no database at"),
         (("import", "nowhere.ndjson", "--database-url", "sqlite:///x.db"), "cannot read"),
         (("campaigns", "list", "--url", "http://127.0.0.1:1"), "does not answer"),
-        (("campaigns", "show", "..", "--url", "http://127.0.0.1:1"), "an id has"),
+        (("campaigns", "show", "..", "--url", "http://127.0.0.1:1"), "is not a valid id"),
     ],
 )
 def test_a_command_that_cannot_work_says_why(

@@ -34,11 +34,13 @@ def name_of(page: Path) -> str:
 @pytest.mark.parametrize("page", WITH_STEPS, ids=name_of)
 def test_what_a_page_shows_is_what_happens(page: Path, make_server: MakeServer, tmp_path: Path) -> None:
     """A newcomer pastes every block of a page in order, with a new server running, and compares what is printed."""
-    steps, url = steps_of(page), PRINTED_URL
+    steps, url, environment = steps_of(page), PRINTED_URL, {}
     if any(url in step.program.text for step in steps):
         (tmp_path / "data").mkdir()
         url = make_server(f"sqlite:///{tmp_path}/data/prudent.db", arguments=["--demo"]).url
-    for step, printed in zip(steps, run(steps, url, tmp_path), strict=True):
+        (tmp_path / ".env").write_text("PRUDENT_DATABASE_URL=sqlite:///data/prudent.db\n", encoding="utf-8")
+        environment["PRUDENT_ENV_FILE"] = ".env"  # as `make run` writes it
+    for step, printed in zip(steps, run(steps, url, tmp_path, environment), strict=True):
         assert_as_shown(step, printed)
 
 

@@ -1,25 +1,56 @@
 """What the commands share: where they print, the options that name a database or a server, and how they fail."""
 
+import os
 import re
+from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
 
 from prudent.identifiers import ID_PATTERN
-from prudent.settings import API_KEY_VARIABLE, InvalidSettingError, Settings, read_settings
+from prudent.settings import (
+    API_KEY_VARIABLE,
+    ENVIRONMENT_FILE_VARIABLE,
+    PREFIX,
+    InvalidSettingError,
+    Settings,
+    read_settings,
+)
 
 console = Console()
 
 DatabaseUrl = Annotated[
     str | None,
-    typer.Option(help="sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME; default PRUDENT_DATABASE_URL."),
+    typer.Option(
+        help="sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME; default PRUDENT_DATABASE_URL, "
+        "from the environment or from .env, else sqlite:///prudent.db."
+    ),
 ]
 ServerUrl = Annotated[
     str | None,
-    typer.Option("--url", help="Ask this server, for example http://127.0.0.1:8000, and not the database."),
+    typer.Option("--url", help="Use this server, for example http://127.0.0.1:8000, instead of the database."),
 ]
-ApiKey = Annotated[str | None, typer.Option(envvar=API_KEY_VARIABLE, help="A key for --url.")]
+ApiKey = Annotated[str | None, typer.Option(envvar=API_KEY_VARIABLE, help="API key for --url.")]
+
+
+def load_environment_file() -> None:
+    """Take PRUDENT_* variables from .env in the current folder; variables that are already set win.
+
+    `make run` writes the URL of the database it serves there. PRUDENT_ENV_FILE names another file; if it is empty, no
+    file is read. Ends the program if the file that it names does not exist.
+    """
+    named = os.environ.get(ENVIRONMENT_FILE_VARIABLE)
+    path = Path(".env" if named is None else named)
+    if named == "" or (named is None and not path.is_file()):
+        return
+    if not path.is_file():
+        fail(f"{ENVIRONMENT_FILE_VARIABLE} names the file {path}, which does not exist")
+    from dotenv import dotenv_values
+
+    for name, value in dotenv_values(path, interpolate=False).items():
+        if name.startswith(PREFIX) and value is not None:
+            os.environ.setdefault(name, value)
 
 
 def settings_or_fail() -> Settings:
@@ -30,20 +61,25 @@ def settings_or_fail() -> Settings:
         fail(str(error))
 
 
+def inform(message: str) -> None:
+    """Print a line on standard error, which leaves standard output to results."""
+    Console(stderr=True).print(message, markup=False, highlight=False, soft_wrap=True)
+
+
 def fail(message: str) -> NoReturn:
-    """End the program with one line about what is wrong."""
+    """End the program with a one-line error message and exit code 1."""
     Console(stderr=True).print(f"prudent: {message}", style="bold red", markup=False, highlight=False, soft_wrap=True)
     raise typer.Exit(1)
 
 
 def checked_id(campaign_id: str) -> str:
-    """A campaign's id, which becomes part of an address; ends the program for what cannot be one."""
+    """A campaign's id, which becomes part of a URL; ends the program if it is not valid."""
     if not re.fullmatch(ID_PATTERN, campaign_id) or campaign_id in {".", ".."}:
-        fail("an id has 1 to 128 letters, digits and . _ ~ -")
+        fail(f"{campaign_id!r} is not a valid id: use 1 to 128 letters, digits and . _ ~ -")
     return campaign_id
 
 
 def refuse_both(database_url: str | None, url: str | None) -> None:
-    """End the program where both a database and a server are named."""
+    """End the program if both a database and a server are named."""
     if database_url is not None and url is not None:
-        fail("give --database-url or --url, not both")
+        fail("give either --database-url or --url, not both")

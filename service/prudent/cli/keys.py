@@ -1,4 +1,4 @@
-"""The command line's part about API keys: create, list, revoke."""
+"""Commands about API keys: create, list, revoke."""
 
 import re
 import time
@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import orjson
 import typer
-from rich.console import Console
 from rich.table import Table
 
-from prudent.cli.console import DatabaseUrl, console, fail, settings_or_fail
+from prudent.cli.console import DatabaseUrl, console, fail, inform, settings_or_fail
 from prudent.identifiers import ID_PATTERN
 from prudent.security.keys import Role, digest_of, new_key
 
@@ -25,55 +24,53 @@ NOTE_MAX = 200
 ENDING_LENGTH = 4
 
 app = typer.Typer(
-    help="API keys: make, list and revoke them. Running servers notice by themselves.", no_args_is_help=True
+    help="Create, list and revoke API keys. Running servers pick up changes within seconds.", no_args_is_help=True
 )
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.command()
 def create(
-    name: Annotated[str, typer.Argument(help="Who uses it: letters, digits and . _ ~ -")],
+    name: Annotated[str, typer.Argument(help="Who uses the key: letters, digits and . _ ~ -")],
     role: Annotated[
         Role,
         typer.Option(
             help="reader: GET. writer: also select, reward and observations. admin: also create, change and delete."
         ),
     ],
-    note: Annotated[str, typer.Option(help="Whatever helps to remember it.")] = "",
+    note: Annotated[str, typer.Option(help="Free text, shown in the list.")] = "",
     as_json: AsJson = False,
     database_url: DatabaseUrl = None,
 ) -> None:
-    """Make a key and print it, this once: only its digest is stored.
+    """Create a key and print it. It is shown only once: the database stores only its digest.
 
-    The first key closes the service to everybody without one.
+    From the first key on, the service refuses requests without a valid key.
     """
     from sqlalchemy.exc import IntegrityError
 
     from prudent.store.keys import KeyRow, add_key
 
     if not re.fullmatch(ID_PATTERN, name):
-        fail("a name has 1 to 128 letters, digits and . _ ~ -")
+        fail(f"{name!r} is not a valid name: use 1 to 128 letters, digits and . _ ~ -")
     if len(note) > NOTE_MAX or not note.isprintable():
-        fail(f"a note has at most {NOTE_MAX} characters, all of them printable")
+        fail(f"the note must have at most {NOTE_MAX} characters, all of them printable")
     key = new_key()
     row = KeyRow(name, role, key[-ENDING_LENGTH:], note, time.time_ns() // 1_000, None)
     with _writing(database_url) as connection:
         try:
             add_key(connection, row, digest_of(key.encode()))
         except IntegrityError:
-            fail(f"there is a valid key named {name}: revoke it first, or choose another name")
+            fail(f"a valid key named {name} exists already: revoke it first, or choose another name")
     if as_json:
         _print_json({"key": key, **_described(row)})
         return
-    Console(stderr=True).print(
-        f"The key of {name} ({role}). It is not shown again:", markup=False, highlight=False, soft_wrap=True
-    )
+    inform(f"The key of {name} ({role}). It is not shown again:")
     typer.echo(key)
 
 
 @app.command("list")
 def list_command(as_json: AsJson = False, database_url: DatabaseUrl = None) -> None:
-    """List all keys, revoked ones too, by their last four characters."""
+    """List all keys, including revoked ones, by their last four characters."""
     from prudent.store.keys import list_keys
 
     with _writing(database_url) as connection:
@@ -82,7 +79,7 @@ def list_command(as_json: AsJson = False, database_url: DatabaseUrl = None) -> N
         _print_json([_described(row) for row in rows])
         return
     if not rows:
-        console.print("there are no keys: prudent keys create NAME --role admin")
+        console.print("there are no keys yet: create one with prudent keys create NAME --role admin")
         return
     table = Table("name", "role", "key", "created", "revoked", "note")
     for row in rows:
@@ -97,23 +94,23 @@ def revoke(
     as_json: AsJson = False,
     database_url: DatabaseUrl = None,
 ) -> None:
-    """Revoke a key for good. Running servers refuse it after PRUDENT_KEYS_REFRESH_SECONDS."""
+    """Revoke a key permanently. Running servers refuse it after PRUDENT_KEYS_REFRESH_SECONDS."""
     from prudent.store.keys import revoke_key
 
     now = time.time_ns() // 1_000
     with _writing(database_url) as connection:
         if not revoke_key(connection, name, now):
-            fail("there is no valid key of that name: see prudent keys list")
+            fail(f"there is no valid key named {name}: see prudent keys list")
     if as_json:
         _print_json({"name": name, "revoked_at": _instant(now)})
         return
     seconds = settings_or_fail().keys_refresh_seconds
-    console.print(f"revoked; running servers refuse it after {seconds} s", markup=False)
+    console.print(f"{name} is revoked; running servers refuse it within {seconds} s", markup=False)
 
 
 @contextmanager
 def _writing(database_url: str | None) -> Iterator["Connection"]:
-    """A transaction on a database with this version's schema; ends the program, in one line, if there is none."""
+    """A transaction on the database; ends the program with a one-line message if it cannot be used."""
     from prudent.cli.database import opened_database
 
     with opened_database(database_url) as engine, engine.begin() as connection:

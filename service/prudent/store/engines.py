@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event
@@ -35,6 +36,8 @@ def parse_database_url(text: str) -> URL:
         ) from None
     backend = url.get_backend_name()
     if backend in {"postgresql", "postgres"}:
+        if find_spec("psycopg") is None:
+            raise UnsupportedDatabaseError("PostgreSQL needs psycopg: pip install 'prudent[postgres]'")
         return url.set(drivername="postgresql+psycopg")
     if backend == "sqlite":
         if not url.database or url.database == ":memory:" or url.database.startswith("file:"):

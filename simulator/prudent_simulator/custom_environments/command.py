@@ -8,7 +8,8 @@ from rich.console import Console
 
 from prudent_simulator.custom_environments.loading import load_environment
 from prudent_simulator.custom_environments.plan import OwnPlan
-from prudent_simulator.custom_environments.report import print_tables, write_files
+from prudent_simulator.custom_environments.report import print_tables, write_figure, write_json
+from prudent_simulator.extras import MissingExtraError
 from prudent_simulator.runner import play
 from prudent_simulator.server import Database
 from prudent_simulator.session import open_client, progress_bar, run_id_of
@@ -57,5 +58,11 @@ def run_own(asked: OwnRun) -> None:
     console = Console()
     print_tables(console, plan, played)
     if asked.output is not None:
-        for path in write_files(plan, played, asked.output):
+        console.print(f"Wrote {write_json(plan, played, asked.output)}", highlight=False, soft_wrap=True)
+        try:
+            paths = write_figure(plan, played, asked.output)
+        except MissingExtraError as error:
+            console.print(f"No figure: {error}", markup=False, highlight=False, soft_wrap=True)
+            return
+        for path in paths:
             console.print(f"Wrote {path}", highlight=False, soft_wrap=True)

@@ -1,16 +1,16 @@
 """Finds environment files, by path or by the name of a shipped one, and says clearly what is wrong with them."""
 
-from collections.abc import Hashable
+import json
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from prudent_simulator.custom_environments.environment import OwnEnvironment, OwnEnvironmentError
 from prudent_simulator.custom_environments.schema import EnvironmentFile
+from prudent_simulator.extras import MissingExtraError, needed_for
 
 SUFFIX = ".yaml"
 BYTES_MAX = 1_000_000
@@ -23,21 +23,6 @@ _MEASURES = ("mean", "expectile", "entropic")
 
 class EnvironmentFileError(Exception):
     """An environment file cannot be used; the message names the file and what is wrong in it."""
-
-
-class _Loader(yaml.SafeLoader):
-    """Safe, and refuses a key that is there twice, of which YAML readers silently keep the last."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        mapping = super().construct_mapping(node, deep=deep)
-        if len(mapping) < len(node.value):
-            seen: set[Hashable] = set()
-            for key_node, _ in node.value:
-                key = self.construct_object(key_node)
-                if key in seen:
-                    raise yaml.MarkedYAMLError(problem=f"{key} is there twice", problem_mark=key_node.start_mark)
-                seen.add(key)
-        return mapping
 
 
 def shipped_names() -> list[str]:
@@ -66,19 +51,30 @@ def read_file(given: str) -> str:
 
 
 def parse_mapping(shown: str, text: str) -> dict[str, Any]:
-    """Read YAML, of which JSON is a part, that holds one mapping. Raises EnvironmentFileError."""
+    """Read YAML or JSON that holds one mapping. JSON needs no extra. Raises EnvironmentFileError, MissingExtraError."""
     try:
-        content = yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        where = f" line {mark.line + 1}:" if mark else ""
-        raise EnvironmentFileError(f"{shown}:{where} {error.problem or 'is not YAML'}") from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise EnvironmentFileError(f"{shown}: is not YAML: {reason}") from error
+        with needed_for(f"reading {shown}", "simulator"):
+            from prudent_simulator.custom_environments.yaml_text import NotYamlError, parse_yaml
+    except MissingExtraError:
+        content = _json(text)
+        if content is None:
+            raise
+    else:
+        try:
+            content = parse_yaml(text)
+        except NotYamlError as error:
+            raise EnvironmentFileError(f"{shown}:{error}") from error
     if not isinstance(content, dict):
         raise EnvironmentFileError(f"{shown}: must be a mapping of fields, not {type(content).__name__}")
     return content
+
+
+def _json(text: str) -> Any:
+    """The content of a JSON document; None if it is none."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
 
 
 def _path(steps: tuple[int | str, ...]) -> str:

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from prudent_simulator.custom_environments.plan import OwnPlan
 from prudent_simulator.environments import FloatArray
+from prudent_simulator.extras import needed_for
 from prudent_simulator.report import in_brief, summary
 from prudent_simulator.runner import Played
 
@@ -105,17 +106,21 @@ def as_json(plan: OwnPlan, played: Played[str]) -> bytes:
     return orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_INDENT_2)
 
 
-def write_files(plan: OwnPlan, played: Played[str], folder: Path) -> list[Path]:
-    """Write JSON, PNG and SVG into a folder that exists, and give the paths."""
-    from prudent_simulator.figure import (  # matplotlib is slow to load, and needed only here
-        Curves,
-        colours_of,
-        save_figure,
-    )
-
-    stem = plan.environment.file.name
-    path = folder / f"{stem}.json"
+def write_json(plan: OwnPlan, played: Played[str], folder: Path) -> Path:
+    """Write the JSON into a folder that exists, and give its path."""
+    path = folder / f"{plan.environment.file.name}.json"
     path.write_bytes(as_json(plan, played))
+    return path
+
+
+def write_figure(plan: OwnPlan, played: Played[str], folder: Path) -> list[Path]:
+    """Write the figure as PNG and SVG, and give the paths. Raises MissingExtraError without matplotlib."""
+    with needed_for("drawing the figure", "simulator"):
+        from prudent_simulator.figure import (  # matplotlib is slow to load, and needed only here
+            Curves,
+            colours_of,
+            save_figure,
+        )
     regrets = {name: outcome.regret for name, outcome in played.outcomes.items()}
     colours = colours_of({name: block.name for name, block in plan.blocks.items()})
-    return [path, *save_figure(Curves(regrets, colours, title(plan)), folder / stem)]
+    return save_figure(Curves(regrets, colours, title(plan)), folder / plan.environment.file.name)

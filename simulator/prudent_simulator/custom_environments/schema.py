@@ -167,7 +167,7 @@ def _check_names(file: EnvironmentFile) -> None:
     for what, names in (("arms: arm_id", arms), ("algorithms: label", labels)):
         twice = {name for name in names if names.count(name) > 1}
         if twice:
-            raise ValueError(f"{what}: {', '.join(sorted(twice))} is there twice; give different ones")
+            raise ValueError(f"{what}: duplicate {', '.join(sorted(twice))}")
     if INTERCEPT in file.context:
         raise ValueError(f"context: {INTERCEPT} is the name of the constant; choose another")
 

@@ -109,10 +109,14 @@ def _set_arms(body: dict[str, Any], log: Log) -> None:
         known = {str(arm.get("arm_id")) for arm in listed if isinstance(arm, dict)}
     for row in log.rows:
         if not _ARM_ID.fullmatch(row.arm):
-            raise LogError(f"{log.path}: line {row.line}: arm: must be 1 to 128 characters out of A-Z a-z 0-9 . _ ~ -")
+            raise LogError(
+                f"{log.path}: {log.unit} {row.line}: arm: must be 1 to 128 characters out of A-Z a-z 0-9 . _ ~ -"
+            )
         if row.features is None and row.arm not in known:
             listed_arms = ", ".join(sorted(known))
-            raise LogError(f"{log.path}: line {row.line}: arm: {row.arm} is unknown; the campaign has {listed_arms}")
+            raise LogError(
+                f"{log.path}: {log.unit} {row.line}: arm: {row.arm} is unknown; the campaign has {listed_arms}"
+            )
 
 
 def select_part(row: Row) -> dict[str, Any]:

@@ -26,7 +26,10 @@ from prudent_simulator.session import open_client, progress_bar, run_id_of
 from prudent_simulator.settings import AlgorithmName
 
 LogFile = Annotated[
-    Path, typer.Argument(exists=True, dir_okay=False, readable=True, help="The log: CSV with a header, or JSON lines.")
+    Path,
+    typer.Argument(
+        exists=True, dir_okay=False, readable=True, help="The log: CSV with a header, JSON lines, or *.parquet."
+    ),
 ]
 ArmColumn = Annotated[str, typer.Option(help="Name of the field with the arm.")]
 RewardColumn = Annotated[str, typer.Option(help="Name of the field with the reward.")]

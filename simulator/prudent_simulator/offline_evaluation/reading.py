@@ -1,11 +1,12 @@
-"""Reads logs of past decisions from CSV or JSON lines, and names the line of everything that is wrong.
+"""Reads logs of past decisions from CSV, JSON lines or Parquet, and names the line of everything that is wrong.
 
 A row has an arm and a reward; optionally the propensity, the probability with which the arm was chosen; and either a
 context (numbers about the case) or features (numbers about each arm that could be chosen).
 
 CSV: columns `arm`, `reward`, `propensity`, `context.NAME` and `features.ARM.NAME`; the names of the first three, and
 which columns are the context, can be given. JSON lines: `context` is a list of numbers or an object of them,
-`features` an object of lists, one for each candidate. What is not named here is ignored.
+`features` an object of lists, one for each candidate. Parquet, by the file's name: see `parquet.py`. What is not named
+here is ignored.
 """
 
 import csv
@@ -14,15 +15,18 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import orjson
+
+from prudent_simulator.extras import needed_for
 
 ROWS_MAX = 5_000_000
 ERRORS_MAX = 10
 REWARD_MAX = 1e9
 FEATURE_MAX = 1e6
 CSV_FIELD_CHARACTERS_MAX = 1_000_000
+PARQUET_SUFFIX = ".parquet"
 _CONTEXT, _FEATURES = "context.", "features."
 
 
@@ -46,7 +50,7 @@ class Columns:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One past decision. line: in the file, from 1; features: by candidate."""
+    """One past decision. line: in the file, from 1, of Parquet the row; features: by candidate."""
 
     line: int
     arm: str
@@ -58,17 +62,22 @@ class Row:
 
 @dataclass(frozen=True)
 class Log:
-    """A whole log, in the file's order. context_names: where the file has names."""
+    """A whole log, in the file's order. context_names: where the file has names; unit: what Row.line counts."""
 
     path: Path
     rows: list[Row]
     context_names: tuple[str, ...] | None
+    unit: Literal["line", "row"] = "line"
 
     @property
     def arms(self) -> list[str]:
         """Every arm that was chosen or could be, in order of appearance."""
         seen = {arm: None for row in self.rows for arm in (row.arm, *(row.features or ()))}
         return list(seen)
+
+    def place_of(self, row: Row) -> str:
+        """Where a row is found, for messages."""
+        return f"{self.path}: {self.unit} {row.line}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +92,12 @@ class _Raw:
 
 
 def read_log(path: Path, columns: Columns = Columns(), *, rewards_only: bool = False) -> Log:
-    """Read a log. rewards_only: arm and reward suffice, and the rest is not looked at. Raises LogError."""
-    try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise LogError(f"{path}: is not UTF-8 text (byte {error.start})") from error
-    start = text.lstrip()[:1]
-    if not start:
-        raise LogError(f"{path}: is empty")
-    raws = _json_rows(text, columns) if start == "{" else _csv_rows(path, text, columns, rewards_only=rewards_only)
+    """Read a log. rewards_only: arm and reward suffice, and the rest is ignored. Raises LogError, MissingExtraError."""
+    unit: Literal["line", "row"] = "row" if path.suffix == PARQUET_SUFFIX else "line"
+    if unit == "row":
+        raws = _parquet_rows(path, columns, rewards_only=rewards_only)
+    else:
+        raws = _text_rows(path, columns, rewards_only=rewards_only)
     rows: list[Row] = []
     errors: list[str] = []
     names: tuple[str, ...] | None = None
@@ -104,10 +110,10 @@ def read_log(path: Path, columns: Columns = Columns(), *, rewards_only: bool = F
                 raw = replace(raw, context=_in_order(raw.context, names))
             row = _checked(line, raw, rewards_only=rewards_only)
             if rows:
-                _check_alike(row, rows[0])
+                _check_alike(row, rows[0], unit)
             rows.append(row)
         except _RowError as error:
-            errors.append(f"line {line}: {error}")
+            errors.append(f"{unit} {line}: {error}")
             if len(errors) == ERRORS_MAX:
                 errors.append("and perhaps more")
                 break
@@ -117,13 +123,39 @@ def read_log(path: Path, columns: Columns = Columns(), *, rewards_only: bool = F
         raise LogError(f"{path}: {'; '.join(errors)}")
     if not rows:
         raise LogError(f"{path}: has no rows")
-    return Log(path, rows, names)
+    return Log(path, rows, names, unit)
 
 
 def _in_order(context: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
     if set(context) != set(names):
         raise _RowError(f"context: must have {', '.join(names)}; has {', '.join(context)}")
     return {name: context[name] for name in names}
+
+
+def _text_rows(path: Path, columns: Columns, *, rewards_only: bool) -> Iterator[tuple[int, _Raw | str]]:
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise LogError(f"{path}: is not UTF-8 text (byte {error.start})") from error
+    start = text.lstrip()[:1]
+    if not start:
+        raise LogError(f"{path}: is empty")
+    return _json_rows(text, columns) if start == "{" else _csv_rows(path, text, columns, rewards_only=rewards_only)
+
+
+def _parquet_rows(path: Path, columns: Columns, *, rewards_only: bool) -> Iterator[tuple[int, _Raw | str]]:
+    with needed_for(f"reading {path}", "parquet"):
+        from prudent_simulator.offline_evaluation.parquet import NotParquetError, parquet_columns, parquet_rows
+
+    wanted = [columns.arm, columns.reward]
+    try:
+        _check_header(str(path), parquet_columns(path), columns, rewards_only=rewards_only)
+        if not rewards_only:
+            wanted += [columns.propensity, "context", "features", *columns.context]
+        for number, content in enumerate(parquet_rows(path, wanted), start=1):
+            yield number, _raw_of(content, columns)
+    except NotParquetError as error:
+        raise LogError(f"{path}: cannot be read as Parquet: {error}") from error
 
 
 def _json_rows(text: str, columns: Columns) -> Iterator[tuple[int, _Raw | str]]:
@@ -139,23 +171,27 @@ def _json_rows(text: str, columns: Columns) -> Iterator[tuple[int, _Raw | str]]:
         if not isinstance(content, dict):
             yield line, "must be an object, {...}"
             continue
-        context, features = content.get("context"), content.get("features")
-        if columns.context:
-            context = {name: content.get(name) for name in columns.context}
-        if context is not None and not isinstance(context, dict | list):
-            yield line, "context: must be a list of numbers or an object of them"
-        elif features is not None and not isinstance(features, dict):
-            yield line, 'features: must give the numbers of every candidate, {"arm": [numbers], ...}'
-        else:
-            arm, reward = content.get(columns.arm), content.get(columns.reward)
-            yield line, _Raw(arm, reward, content.get(columns.propensity), context, features)
+        yield line, _raw_of(content, columns)
+
+
+def _raw_of(content: dict[str, Any], columns: Columns) -> _Raw | str:
+    """An object's row, or what is wrong with it."""
+    context, features = content.get("context"), content.get("features")
+    if columns.context:
+        context = {name: content.get(name) for name in columns.context}
+    if context is not None and not isinstance(context, dict | list):
+        return "context: must be a list of numbers or an object of them"
+    if features is not None and not isinstance(features, dict):
+        return 'features: must give the numbers of every candidate, {"arm": [numbers], ...}'
+    arm, reward = content.get(columns.arm), content.get(columns.reward)
+    return _Raw(arm, reward, content.get(columns.propensity), context, features)
 
 
 def _csv_rows(path: Path, text: str, columns: Columns, *, rewards_only: bool) -> Iterator[tuple[int, _Raw | str]]:
     csv.field_size_limit(CSV_FIELD_CHARACTERS_MAX)
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     header = [name.strip() for name in next(reader)]
-    _check_header(path, header, columns, rewards_only=rewards_only)
+    _check_header(f"{path}: line 1", header, columns, rewards_only=rewards_only)
     place = {name: number for number, name in enumerate(header)}
     context = columns.context or tuple(name for name in header if name.startswith(_CONTEXT))
     of_arms: dict[str, list[int]] = {}
@@ -184,15 +220,15 @@ def _csv_rows(path: Path, text: str, columns: Columns, *, rewards_only: bool) ->
         yield reader.line_num, _Raw(arm, reward, propensity or None, own, features or None)
 
 
-def _check_header(path: Path, header: Sequence[str], columns: Columns, *, rewards_only: bool) -> None:
+def _check_header(where: str, header: Sequence[str], columns: Columns, *, rewards_only: bool) -> None:
     found = ", ".join(header[:20])
     twice = sorted({name for name in header if header.count(name) > 1})
     if twice:
-        raise LogError(f"{path}: line 1: the column {twice[0]} is there twice")
+        raise LogError(f"{where}: duplicate column {twice[0]}")
     for name in (columns.arm, columns.reward, *(() if rewards_only else columns.context)):
         if name not in header:
             hint = "; is the separator a comma?" if len(header) == 1 and ";" in header[0] else ""
-            raise LogError(f"{path}: line 1: there is no column {name}; found: {found}{hint}")
+            raise LogError(f"{where}: there is no column {name}; found: {found}{hint}")
 
 
 def _number(field: str, value: Any, magnitude_max: float) -> float:
@@ -244,16 +280,16 @@ def _features(arm: str, values: Any) -> tuple[float, ...]:
     return tuple(_number(f"features.{arm}.{place}", value, FEATURE_MAX) for place, value in enumerate(values))
 
 
-def _check_alike(row: Row, first: Row) -> None:
+def _check_alike(row: Row, first: Row, unit: str) -> None:
     """Every row has what the first one has: otherwise half of a log would be judged by another rule."""
     for field in ("propensity", "context", "features"):
         here, there = getattr(row, field) is not None, getattr(first, field) is not None
         if here != there:
-            raise _RowError(f"{field}: {'is here' if here else 'is missing'}, unlike in line {first.line}")
+            raise _RowError(f"{field}: {'is here' if here else 'is missing'}, unlike in {unit} {first.line}")
     lengths = len(row.context or ()), len(first.context or ())
     if lengths[0] != lengths[1]:
-        raise _RowError(f"context: has {lengths[0]} numbers, and line {first.line} has {lengths[1]}")
+        raise _RowError(f"context: has {lengths[0]} numbers, and {unit} {first.line} has {lengths[1]}")
     if row.features is not None and first.features is not None:
         own, expected = len(row.features[row.arm]), len(first.features[first.arm])
         if own != expected:
-            raise _RowError(f"features.{row.arm}: has {own} numbers, and line {first.line} has {expected}")
+            raise _RowError(f"features.{row.arm}: has {own} numbers, and {unit} {first.line} has {expected}")

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from prudent_simulator.client import Client
+from prudent_simulator.extras import needed_for
 from prudent_simulator.paper.cells import Archive, Cell, Grid, Session, cells_of
 from prudent_simulator.paper.grid import run_cells
 from prudent_simulator.paper.results import load_results
@@ -172,7 +173,8 @@ def report(
 
     Rows and replications that are not finished are left out, and the page says so.
     """
-    from prudent_simulator.paper.page import write_report  # matplotlib is slow to load, and needed only here
+    with needed_for("drawing the report's figures", "simulator"):
+        from prudent_simulator.paper.page import write_report  # matplotlib is slow to load, and needed only here
 
     results = load_results(Archive(directory))
     runtimes = None if runtime is None else read_runtimes(runtime)

@@ -77,7 +77,7 @@ HEAD = "arm,reward,propensity,context.x\n"
         ("arm,reward\n", "has no rows"),
         ("arm,profit\na,1\n", "line 1: there is no column reward; found: arm, profit"),
         ("arm;reward\na;1\n", "line 1: there is no column arm; found: arm;reward; is the separator a comma?"),
-        ("arm,reward,arm\na,1,b\n", "line 1: the column arm is there twice"),
+        ("arm,reward,arm\na,1,b\n", "line 1: duplicate column arm"),
         (HEAD + "a,1,0.5\n", "line 2: has 3 fields, and the header has 4"),
         (HEAD + ",1,0.5,1\n", "line 2: arm: is missing"),
         (HEAD + "a,,0.5,1\n", "line 2: reward: is missing"),
