@@ -12,7 +12,6 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,10 +20,12 @@ from rich.table import Table
 
 from prudent.cli import campaigns, keys, transfer
 from prudent.cli.console import DatabaseUrl, console, fail, inform, load_environment_file, settings_or_fail
-from prudent.settings import API_KEY_VARIABLE, PREFIX, Settings
+from prudent.environment import API_KEY_VARIABLE, PREFIX
 
 if TYPE_CHECKING:
     import httpx
+
+    from prudent.settings import Settings
 
 GRACE_SECONDS = 8
 app = typer.Typer(help="Prudent: risk-aware contextual bandits as a self-hosted service.", no_args_is_help=True)
@@ -56,7 +57,7 @@ def serve(
     from prudent.store.schema import UnknownRevisionError
 
     given: dict[str, Any] = {"host": host, "port": port, "database_url": database_url, "workers": workers, "demo": demo}
-    settings = replace(settings_or_fail(), **{name: value for name, value in given.items() if value is not None})
+    settings = settings_or_fail(**{name: value for name, value in given.items() if value is not None})
     if settings.tracing:
         _check_tracing()
     try:
@@ -163,7 +164,7 @@ def _live_model(client: "httpx.Client", campaign_id: str) -> dict[str, Any] | No
     return model
 
 
-def _export(settings: Settings) -> None:
+def _export(settings: "Settings") -> None:
     """Put the settings into the environment, from which worker processes read them."""
     for name in ("database_url", "host", "port", "workers"):
         os.environ[PREFIX + name.upper()] = str(getattr(settings, name))
@@ -192,7 +193,7 @@ def _metrics_folder(workers: int) -> Iterator[None]:
         yield
 
 
-def _announce(settings: Settings) -> None:
+def _announce(settings: "Settings") -> None:
     """Print what a newcomer can try."""
     base = f"http://{settings.host}:{settings.port}"
     header = "-H 'Content-Type: application/json'"

@@ -1,155 +1,132 @@
 """Settings: read once from the environment and the command line, frozen, passed in."""
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
 from os import environ
+from typing import Annotated, Any, Literal
 
-PREFIX = "PRUDENT_"
-API_KEY_VARIABLE = PREFIX + "API_KEY"
-"""No setting of the service: where its clients look for their key."""
-ENVIRONMENT_FILE_VARIABLE = PREFIX + "ENV_FILE"
-"""No setting of the service: the file that the commands read variables from, by default .env in the current folder."""
-PORT_MAX = 65_535
-LOG_LEVELS = ("debug", "info", "warning", "error")
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from prudent.environment import NOT_SETTINGS, PREFIX
+
 KEY_LENGTH_MIN = 32
 """Of a key or a secret that the operator makes up."""
+CONFIGURATION = SettingsConfigDict(env_prefix=PREFIX, env_ignore_empty=True, frozen=True)
 
 
 class InvalidSettingError(ValueError):
-    """An environment variable that is not what its setting needs."""
+    """An environment variable has a value that its setting does not allow, or names no setting."""
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+def _check_secret(text: str) -> str:
+    if text and (len(text) < KEY_LENGTH_MIN or not re.fullmatch(r"[!-~]+", text)):
+        raise ValueError(f"must have at least {KEY_LENGTH_MIN} characters: printable ASCII, no spaces")
+    return text
+
+
+Positive = Annotated[int, Field(ge=1)]
+Secret = Annotated[str, Field(repr=False), AfterValidator(_check_secret)]
+LogLevel = Literal["debug", "info", "warning", "error"]
+_EXPECTED = {
+    "int_parsing": "a whole number",
+    "greater_than_equal": "at least {ge}",
+    "less_than_equal": "at most {le}",
+    "bool_parsing": "true or false",
+    "literal_error": "one of {expected}",
+}
+"""What a value must be, by pydantic's type of error."""
+
+
+class Limits(BaseSettings):
     """A limit on everything. Each can be set as PRUDENT_<NAME>."""
 
-    body_bytes_max: int = 2**20
+    model_config = CONFIGURATION
+
+    body_bytes_max: Positive = 2**20
     """Of a request, except the two below."""
-    batch_body_bytes_max: int = 4 * 2**20
+    batch_body_bytes_max: Positive = 4 * 2**20
     """Of a request to /batch and /observations; one item of it may be as large as another request's body."""
-    batch_request_items_max: int = 1_000
+    batch_request_items_max: Positive = 1_000
     """Items of a request to /batch and /observations."""
-    import_body_bytes_max: int = 256 * 2**20
+    import_body_bytes_max: Positive = 256 * 2**20
     """Of a request to /import, of which only a line and a slice of rows are in memory."""
-    body_fields_max: int = 5_000
+    body_fields_max: Positive = 5_000
     """Fields of a request, or of an item of a batch, that is larger than 64 KiB."""
-    body_seconds_max: int = 30
+    body_seconds_max: Positive = 30
     """Until a body has arrived; past it, 408."""
-    bodies_bytes_max: int = 128 * 2**20
+    bodies_bytes_max: Positive = 128 * 2**20
     """Of all bodies that are arriving or being parsed; past it, 503."""
-    connections_max: int = 1_000
+    connections_max: Positive = 1_000
     """Of a process; past it, those that wait longest for their clients are closed."""
-    head_bytes_max: int = 64 * 2**10
+    head_bytes_max: Positive = 64 * 2**10
     """Of a request line with its headers; past it, 431."""
-    head_seconds_max: int = 10
+    head_seconds_max: Positive = 10
     """Until a request's head has arrived; past it, 408."""
-    idle_seconds_max: int = 65
+    idle_seconds_max: Positive = 65
     """That a connection stays open between requests."""
-    queue_items_max: int = 10_000
+    queue_items_max: Positive = 10_000
     """Commands waiting for the ledger; past it, 503."""
-    queue_bytes_max: int = 64 * 2**20
+    queue_bytes_max: Positive = 64 * 2**20
     """Bytes of their features; past it, 503."""
-    batch_items_max: int = 512
+    batch_items_max: Positive = 512
     """Commands in a transaction."""
-    states_bytes_max: int = 2**30
-    """Memory for campaigns' states; the longest unused go first."""
-    answer_seconds_max: int = 15
+    states_bytes_max: Positive = 2**30
+    """Memory for campaigns' states; the least recently used go first."""
+    answer_seconds_max: Positive = 15
     """For a command from the queue to its outcome; past it, 503 and the outcome is unknown."""
-    snapshot_observations: int = 1_000
-    """A snapshot is written after so many observations."""
+    snapshot_observations: Positive = 1_000
+    """A snapshot is written after this many observations."""
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """All that a process needs to know."""
+class Settings(BaseSettings):
+    """All that a process needs to know. The constructor takes what is not given from the environment."""
+
+    model_config = CONFIGURATION
 
     database_url: str = "sqlite:///prudent.db"
     host: str = "127.0.0.1"
-    port: int = 8000
-    workers: int = 1
+    port: Annotated[int, Field(ge=0, le=65_535)] = 8000
+    workers: Positive = 1
     demo: bool = False
     auth: bool = True
-    """Ask for keys. Without any, and on a loopback address alone, everybody on this machine may do everything."""
-    admin_key: str = field(default="", repr=False)
+    """Require API keys. Without any, and on a loopback address only, everybody on this machine may do everything."""
+    admin_key: Secret = ""
     """A key with the role admin besides the stored ones."""
-    session_secret: str = field(default="", repr=False)
-    """What the dashboard's sessions are signed with; by default of the admin key, else new at every start."""
-    keys_refresh_seconds: int = 2
-    """A key that is made or revoked is known to every worker after so long."""
-    log_level: str = "info"
-    """Of LOG_LEVELS; at debug every request is logged."""
+    session_secret: Secret = ""
+    """Signs the dashboard's sessions; by default derived from the admin key, else new at every start."""
+    keys_refresh_seconds: Positive = 2
+    """Every worker knows of a key that is created or revoked after this time."""
+    log_level: Annotated[LogLevel, BeforeValidator(str.lower)] = "info"
+    """At debug, every request is logged."""
     tracing: bool = False
-    """Send a span of each request to an OpenTelemetry collector. Needs the extra `telemetry`."""
-    limits: Limits = field(default_factory=Limits)
+    """Send a span for each request to an OpenTelemetry collector. Needs the extra `telemetry`."""
+    limits: Limits = Field(default_factory=Limits)
 
 
-def read_settings(environment: Mapping[str, str] = environ) -> Settings:
-    """Settings from PRUDENT_* variables. Raises InvalidSettingError, also for a name that is no setting."""
-    known = {_variable(name) for name in (*_names(Settings), *_names(Limits)) if name != "limits"}
-    known |= {API_KEY_VARIABLE, ENVIRONMENT_FILE_VARIABLE}
-    for name in environment:
-        if name.startswith(PREFIX) and name not in known:
-            raise InvalidSettingError(f"{name} is not a setting; see docs/operations.md")
-    limits = Limits(**{name: _integer(environment, name, 1) for name in _names(Limits) if _is_set(environment, name)})
-    values: dict[str, str | int | bool] = {}
-    for name in ("database_url", "host"):
-        if _is_set(environment, name):
-            values[name] = environment[_variable(name)]
-    for name in ("port", "workers", "keys_refresh_seconds"):
-        if _is_set(environment, name):
-            values[name] = _integer(environment, name, 0 if name == "port" else 1)
-    if not 0 <= int(values.get("port", 0)) <= PORT_MAX:
-        raise InvalidSettingError(f"{_variable('port')} must be at most {PORT_MAX}")
-    for name in ("demo", "auth", "tracing"):
-        if _is_set(environment, name):
-            values[name] = _boolean(environment, name)
-    if _is_set(environment, "log_level"):
-        values["log_level"] = _choice(environment, "log_level", LOG_LEVELS)
-    for name in ("admin_key", "session_secret"):
-        if _is_set(environment, name):
-            values[name] = _key(environment, name)
-    return Settings(**values, limits=limits)  # type: ignore[arg-type]  # each has its field's type by now
+def read_settings(**given: Any) -> Settings:
+    """Settings from PRUDENT_* variables; what is given has precedence.
 
-
-def _names(kind: type) -> list[str]:
-    return [one.name for one in fields(kind)]
+    Raises InvalidSettingError, also for a PRUDENT_* variable that is not a setting.
+    """
+    known = {_variable(name) for name in (*Settings.model_fields, *Limits.model_fields) if name != "limits"}
+    for name in environ:
+        if name.startswith(PREFIX) and name not in known | NOT_SETTINGS:
+            raise InvalidSettingError(f"{name} is not a setting: remove it, or see docs/operations.md for the settings")
+    try:
+        return Settings(**given)
+    except ValidationError as error:
+        raise InvalidSettingError(_describe(error)) from None  # it would show secrets
 
 
 def _variable(name: str) -> str:
     return PREFIX + name.upper()
 
 
-def _is_set(environment: Mapping[str, str], name: str) -> bool:
-    return environment.get(_variable(name), "") != ""
-
-
-def _integer(environment: Mapping[str, str], name: str, minimum: int) -> int:
-    text = environment[_variable(name)]
-    if not text.isdecimal() or int(text) < minimum:
-        raise InvalidSettingError(f"{_variable(name)} must be a whole number of at least {minimum}, not {text!r}")
-    return int(text)
-
-
-def _key(environment: Mapping[str, str], name: str) -> str:
-    """The message must not show it."""
-    text = environment[_variable(name)]
-    if len(text) < KEY_LENGTH_MIN or not re.fullmatch(r"[!-~]+", text):
-        raise InvalidSettingError(
-            f"{_variable(name)} must have at least {KEY_LENGTH_MIN} characters: printable ASCII, no spaces"
-        )
-    return text
-
-
-def _choice(environment: Mapping[str, str], name: str, allowed: tuple[str, ...]) -> str:
-    text = environment[_variable(name)].lower()
-    if text not in allowed:
-        raise InvalidSettingError(f"{_variable(name)} must be one of {', '.join(allowed)}, not {text!r}")
-    return text
-
-
-def _boolean(environment: Mapping[str, str], name: str) -> bool:
-    text = environment[_variable(name)].lower()
-    if text not in {"1", "true", "yes", "on", "0", "false", "no", "off"}:
-        raise InvalidSettingError(f"{_variable(name)} must be true or false, not {text!r}")
-    return text in {"1", "true", "yes", "on"}
+def _describe(error: ValidationError) -> str:
+    """The first thing that is wrong: which variable, what is expected, and what was found, unless it is a secret."""
+    first = error.errors(include_url=False)[0]
+    name = str(first["loc"][-1])
+    if first["type"] == "value_error":
+        return f"{_variable(name)} {first['msg'].removeprefix('Value error, ')}"
+    expected = _EXPECTED.get(first["type"], first["msg"]).format(**first.get("ctx", {}))
+    return f"{_variable(name)} must be {expected}, not {first['input']!r}"

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from traceback import format_exception
 from typing import Any
 
 import httpx
@@ -360,12 +361,14 @@ def test_the_operators_key_opens_the_first_door(sqlite_database: str, make_serve
 
 
 @pytest.mark.parametrize("key", ["short", "x" * 31, "x" * 31 + " x", "ü" * 40])
-def test_a_weak_key_of_the_operator_is_refused_unseen(key: str) -> None:
+def test_a_weak_key_of_the_operator_is_refused_unseen(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A password of six letters could be guessed; the message goes to a log."""
+    monkeypatch.setenv("PRUDENT_ADMIN_KEY", key)
     with pytest.raises(InvalidSettingError, match="PRUDENT_ADMIN_KEY") as refused:
-        read_settings({"PRUDENT_ADMIN_KEY": key})
-    assert key not in str(refused.value)
-    assert ADMIN_KEY not in repr(read_settings({"PRUDENT_ADMIN_KEY": ADMIN_KEY}))
+        read_settings()
+    assert key not in "".join(format_exception(refused.value))
+    monkeypatch.setenv("PRUDENT_ADMIN_KEY", ADMIN_KEY)
+    assert ADMIN_KEY not in repr(read_settings())
 
 
 def test_without_keys_a_loopback_service_stays_open_if_it_is_told_to(

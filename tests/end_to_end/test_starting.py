@@ -2,10 +2,9 @@
 
 import asyncio
 import gc
-from dataclasses import replace
 
 from prudent.app import create_app
-from prudent.settings import read_settings
+from prudent.settings import Settings
 from prudent.store.engines import create_write_engine, parse_database_url
 from prudent.store.schema import migrate
 
@@ -17,7 +16,7 @@ def test_garbage_is_collected_again(sqlite_database: str) -> None:
     engine.dispose()
 
     async def is_enabled_while_serving() -> bool:
-        app = create_app(replace(read_settings({}), database_url=sqlite_database))
+        app = create_app(Settings(database_url=sqlite_database))
         async with app.router.lifespan_context(app):
             return gc.isenabled()
 

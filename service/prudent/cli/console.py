@@ -3,20 +3,16 @@
 import os
 import re
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
 
+from prudent.environment import API_KEY_VARIABLE, ENVIRONMENT_FILE_VARIABLE, PREFIX
 from prudent.identifiers import ID_PATTERN
-from prudent.settings import (
-    API_KEY_VARIABLE,
-    ENVIRONMENT_FILE_VARIABLE,
-    PREFIX,
-    InvalidSettingError,
-    Settings,
-    read_settings,
-)
+
+if TYPE_CHECKING:
+    from prudent.settings import Settings
 
 console = Console()
 
@@ -53,10 +49,12 @@ def load_environment_file() -> None:
             os.environ.setdefault(name, value)
 
 
-def settings_or_fail() -> Settings:
-    """The settings of the environment; ends the program if one of them is wrong."""
+def settings_or_fail(**given: Any) -> "Settings":
+    """The settings of the environment, except what is given; ends the program if one of them is wrong."""
+    from prudent.settings import InvalidSettingError, read_settings
+
     try:
-        return read_settings()
+        return read_settings(**given)
     except InvalidSettingError as error:
         fail(str(error))
 

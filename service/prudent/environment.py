@@ -1,0 +1,9 @@
+"""Names of environment variables. The settings themselves are in settings.py, which takes longer to import."""
+
+PREFIX = "PRUDENT_"
+"""Of every setting's variable."""
+API_KEY_VARIABLE = PREFIX + "API_KEY"
+"""Not a setting of the service: the key that its command line sends to a server."""
+ENVIRONMENT_FILE_VARIABLE = PREFIX + "ENV_FILE"
+"""Not a setting of the service: the file that its command line reads variables from, `.env` if it is not set."""
+NOT_SETTINGS = frozenset({API_KEY_VARIABLE, ENVIRONMENT_FILE_VARIABLE})
