@@ -8,48 +8,19 @@ Source: Saux & Maillard 2023, Theorem 1 and Section 4; the tight bonuses and the
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import log, pi, sqrt
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.blas import dgemm, dnrm2
 
+from prudent.core.estimators import Estimator
 from prudent.core.measures import Loss
 from prudent.core.numerics.cholesky import inverse_factor, log_determinant_of, with_row
 
 Bonus = Literal["local", "global", "local-tight", "global-tight"]
 Conditioning = float | Literal["theory", "self-concordant"] | None
 Radius = Literal["per-arm", "joint"]
-
-
-class Evidence(Protocol):
-    """What the confidence needs from an estimator; every estimator has it. B blocks of dimension d."""
-
-    @property
-    def theta(self) -> NDArray[np.float64]:
-        """(B, d), the published estimate."""
-
-    @property
-    def gram(self) -> NDArray[np.float64]:
-        """(B, d, d), sum of x x^T."""
-
-    @property
-    def weighted_gram(self) -> NDArray[np.float64]:
-        """(B, d, d), sum of d2(y, <theta, x>) x x^T."""
-
-    def known_factor(self, block: int) -> tuple[NDArray[np.float64], float | None] | None:
-        """F with F^T F = (sum of d2 x x^T + alpha I)^-1 and theta under it, (d + 1, d), from those that keep an F.
-
-        And the logarithm of that matrix's determinant, if it comes with it. Valid after ``refresh``, as all else is.
-        """
-
-    @property
-    def d1_squares(self) -> float:
-        """Sum of d1^2 over all of them."""
-
-    @property
-    def d2_total(self) -> float:
-        """Sum of d2 over all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,15 +115,15 @@ class Confidence:
         k = np.arange(1, blocks + 1)
         return np.asarray(6 * self.settings.delta / (pi * k) ** 2)
 
-    def refresh(self, evidence: Evidence, changed: Iterable[int]) -> None:
+    def refresh(self, estimator: Estimator, changed: Iterable[int]) -> None:
         """Recompute the changed blocks' metric, then the radii. O(d^3) a changed block."""
-        theta = evidence.theta
+        theta = estimator.theta
         blocks = len(theta)
         if blocks > len(self._log_determinants):
             self._grow(blocks)
             changed = range(blocks)
         for block in changed:
-            factor, log_determinant = self._metric(evidence, block)
+            factor, log_determinant = self._metric(estimator, block)
             if blocks == 1:
                 self._scoring = factor[None]
             else:
@@ -162,22 +133,22 @@ class Confidence:
                 self._widths[block] = _root(self._levels[block] + self._log_determinants[block])
         if self._is_joint:
             self._widths[:] = _root(self._levels[0] + sum(self._log_determinants)) if blocks else 0.0
-        self._refresh_dials(evidence, theta)
+        self._refresh_dials(estimator, theta)
         bound = self.parameter_bound * (sqrt(blocks) if self._is_joint else 1.0)
         self._slope, self._offset = self._radius_weight * self.noise_scale, self._bound_weight * bound
 
-    def _metric(self, evidence: Evidence, block: int) -> tuple[NDArray[np.float64], float]:
+    def _metric(self, estimator: Estimator, block: int) -> tuple[NDArray[np.float64], float]:
         """The inverse factor of a block's metric, theta under it, and the log determinant of its radius."""
-        known = evidence.known_factor(block) if self._takes_known else None
+        known = estimator.known_factor(block) if self._takes_known else None
         log_determinant: float | None
         if known is None:
-            matrices = evidence.weighted_gram if self._is_local else evidence.gram
+            matrices = estimator.weighted_gram if self._is_local else estimator.gram
             inverse, log_determinant = inverse_factor(matrices[block], self._metric_ridge)
-            factor = with_row(inverse, evidence.theta[block])
+            factor = with_row(inverse, estimator.theta[block])
         else:
             factor, log_determinant = known
         if log_determinant is None or not self._is_one:
-            log_determinant = log_determinant_of(evidence.gram[block], self._radius_ridge)
+            log_determinant = log_determinant_of(estimator.gram[block], self._radius_ridge)
         return factor, log_determinant
 
     def _grow(self, blocks: int) -> None:
@@ -188,10 +159,10 @@ class Confidence:
         # roots of the radii's squares, without the noise scale
         self._widths = np.zeros(blocks)
 
-    def _refresh_dials(self, evidence: Evidence, theta: NDArray[np.float64]) -> None:
+    def _refresh_dials(self, estimator: Estimator, theta: NDArray[np.float64]) -> None:
         if self.settings.noise_scale is None:
-            curvature = evidence.d2_total
-            self.noise_scale = sqrt(evidence.d1_squares / curvature) if curvature > 0 else 1.0
+            curvature = estimator.d2_total
+            self.noise_scale = sqrt(estimator.d1_squares / curvature) if curvature > 0 else 1.0
         if self.settings.parameter_bound is None:
             if len(theta) == 1:
                 self.parameter_bound = dnrm2(theta[0])

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.linalg.blas import dnrm2
 
 from prudent.core.confidence import Confidence, ConfidenceSettings
-from prudent.core.estimators import Estimator, ExactMinimizer
+from prudent.core.estimators import Estimator
 from prudent.core.intervals import risk_intervals
 from prudent.core.measures import Loss
 from prudent.core.snapshot import CorruptSnapshotError, pack, unpack
@@ -195,23 +195,21 @@ class Policy:
         self.set_index(self.confidence.settings, self.exploration)
 
     def dump(self) -> bytes | None:
-        """All that was learned, as bytes; None for the exact minimiser, whose state is the log itself."""
-        if isinstance(self.estimator, ExactMinimizer):
+        """All that was learned, as bytes; None from an estimator without snapshots, whose state is the log itself."""
+        if not self.estimator.has_snapshots:
             return None
         self.refresh()  # the arrays then depend on the log alone, not on when it was last asked
         return pack({**self.estimator.arrays(), "features_above_bound": np.array(self.features_above_bound)})
 
     def load(self, data: bytes) -> None:
-        """Take over what ``dump`` returned, arms that came since added. Raises CorruptSnapshotError."""
-        if isinstance(self.estimator, ExactMinimizer):
-            raise TypeError("the exact minimiser has no snapshots")
+        """Take over what ``dump`` returned, and add the arms that came since. Raises CorruptSnapshotError."""
         arrays = unpack(data)
         blocks = len(self.estimator.theta)
         try:
             above_bound = int(arrays.pop("features_above_bound"))
             self.estimator.load(arrays)
         except (KeyError, ValueError) as error:
-            raise CorruptSnapshotError(f"it is no state of this estimator: {error}") from error
+            raise CorruptSnapshotError(f"it is not a state of this estimator: {error}") from error
         self.features_above_bound = above_bound
         for _ in range(blocks - len(self.estimator.theta)):
             self.estimator.add_block()
@@ -219,11 +217,11 @@ class Policy:
 
     @property
     def solver_counts(self) -> SolverCounts:
-        """What the exact minimiser did since the state was made; zeros for the others."""
-        estimator = self.estimator
-        if not isinstance(estimator, ExactMinimizer):
+        """What the estimator's solver did since the state was made; zeros where there is none."""
+        convergence = self.estimator.convergence
+        if convergence is None:
             return _NO_FITS
-        return SolverCounts(estimator.fits, estimator.uncertified, estimator.bound_active)
+        return SolverCounts(convergence.fits, convergence.uncertified, convergence.bound_active)
 
     @property
     def nbytes(self) -> int:

@@ -5,7 +5,6 @@ from hashlib import blake2b
 import numpy as np
 from numpy.typing import NDArray
 
-from prudent.core.estimators import ExactMinimizer, OnePass, OnlineGradient
 from prudent.core.theory import Constants, regret_bound
 from prudent.ledger.commands import ArmModel, ModelReport
 from prudent.ledger.selection import feature_names, interval_of
@@ -74,7 +73,8 @@ def why_not_guaranteed(state: CampaignState) -> str | None:
         return "Without projection the estimate may leave the ball that the guarantee is about."
     if state.policy.features_above_bound:
         return "Some features were above feature_bound."
-    if isinstance(state.policy.estimator, ExactMinimizer) and not all(state.policy.estimator.certified):
+    convergence = state.policy.estimator.convergence
+    if convergence is not None and not convergence.certified:
         return "The last fit did not meet the certificate of optimality."
     return _why_conditioning_is_not_guaranteed(state)
 
@@ -146,30 +146,15 @@ def _regret_bound(state: CampaignState) -> float | None:
 
 
 def _convergence(state: CampaignState) -> dict[str, int | bool | None]:
-    estimator = state.policy.estimator
-    if not isinstance(estimator, ExactMinimizer):
-        return {"certified": None, "fits": None, "uncertified_fits": None, "bound_active_fits": None}
-    return {
-        "certified": bool(all(estimator.certified)),
-        "fits": estimator.fits,
-        "uncertified_fits": estimator.uncertified,
-        "bound_active_fits": estimator.bound_active,
-    }
+    convergence = state.policy.estimator.convergence
+    names = ("certified", "fits", "uncertified_fits", "bound_active_fits")
+    return dict.fromkeys(names) if convergence is None else dict(zip(names, convergence, strict=True))
 
 
 def _warnings(state: CampaignState) -> list[str]:
-    estimator = state.policy.estimator
-    warnings = []
-    if isinstance(estimator, ExactMinimizer):
-        if estimator.bound_active * 2 > estimator.fits:
-            warnings.append(
-                "parameter_bound binds in more than half of the fits: a ball too small stops learning; raise it"
-            )
-        if estimator.uncertified:
-            warnings.append(f"{estimator.uncertified} fits did not meet the certificate and were not used")
-    if isinstance(estimator, OnlineGradient | OnePass) and estimator.skipped_steps:
-        warnings.append(f"{estimator.skipped_steps} steps were not finite and were left out")
-    uses_bound = state.configuration.algorithm.noise_scale is not None or not isinstance(estimator, ExactMinimizer)
-    if state.policy.features_above_bound and uses_bound:
-        warnings.append(f"{state.policy.features_above_bound} observations had features above feature_bound")
+    policy = state.policy
+    warnings = policy.estimator.warnings()
+    uses_bound = state.configuration.algorithm.noise_scale is not None or policy.estimator.warns_of_large_features
+    if policy.features_above_bound and uses_bound:
+        warnings.append(f"{policy.features_above_bound} observations had features above feature_bound")
     return warnings

@@ -1,15 +1,21 @@
 """The exact minimiser of the empirical risk, refitted on the whole history."""
 
 import math
+from collections.abc import Mapping
+from functools import partial
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from prudent.core.estimators.blocks import BlockRows, Histories, check_observation, is_gram
+from prudent.core.estimators.blocks import BlockRows, Histories, StateArrays, check_observation, is_gram
+from prudent.core.estimators.estimator import Convergence, ScoreMoments
 from prudent.core.estimators.incremental import Window
 from prudent.core.measures import Array, Loss
 from prudent.core.numerics.newton import Solution, minimise, weighted_gram
 
 _COUNTERS = ("observations", "fits", "uncertified", "bound_active", "full_fits", "corrections")
+_CHUNK_PRODUCTS = 2**18
 
 
 class ExactMinimizer:
@@ -32,6 +38,9 @@ class ExactMinimizer:
     observation and O(sqrt(n) d) a block, so there is no `arrays`: the state is rebuilt from the log. Not thread safe.
     Source: algorithms of the project's mathematics page; Saux & Maillard 2023, Section 3.
     """
+
+    has_snapshots: ClassVar[bool] = False
+    warns_of_large_features: ClassVar[bool] = False
 
     def __init__(self, loss: Loss, blocks: int, dimension: int, regularization: float, bound: float | None) -> None:
         if dimension < 1 or not 0.0 < regularization < math.inf:
@@ -88,17 +97,21 @@ class ExactMinimizer:
         """Whether each block's theta is the certified minimiser of the observations as of `refresh`."""
         return [not flag for flag in self._rows["is_uncertified"]]
 
-    def is_certified(self, block: int) -> bool:
-        """Return whether a block's theta is the certified minimiser of its observations as of `refresh`."""
-        return not self._rows["is_uncertified"][block]
+    @property
+    def convergence(self) -> Convergence:
+        """What the solver did."""
+        return Convergence(not self._rows["is_uncertified"].any(), self.fits, self.uncertified, self.bound_active)
 
-    def count(self, block: int) -> int:
-        """Return how many observations a block has."""
-        return self._histories.length(block)
-
-    def history(self, block: int) -> tuple[Array, Array]:
-        """Return a block's features, (n, d), and rewards, (n,), in order; views, not to be written to."""
-        return self._histories.features(block), self._histories.rewards(block)
+    def warnings(self) -> list[str]:
+        """Return what the owner should know of a ball that binds, and of fits without a certificate."""
+        found = []
+        if self.bound_active * 2 > self.fits:
+            found.append(
+                "parameter_bound binds in more than half of the fits: a ball too small stops learning; raise it"
+            )
+        if self.uncertified:
+            found.append(f"{self.uncertified} fits did not meet the certificate and were not used")
+        return found
 
     def observe(self, block: int, x: Array, y: float) -> None:
         """Learn that features x, (d,), gave reward y. O(d^2).
@@ -193,6 +206,31 @@ class ExactMinimizer:
     def known_factor(self, block: int) -> None:
         """Return None: the curvatures change with theta, and so does the whole matrix."""
 
+    def score_moments(self, block: int, *, has_intercept: bool) -> ScoreMoments | None:  # noqa: ARG002 -- not needed here
+        """Return the moments summed over the observations; None where the ball binds and without a certificate."""
+        if self.multiplier[block] > 0.0 or self._rows["is_uncertified"][block]:
+            return None
+        count = self._histories.length(block)
+        return ScoreMoments(count, count * self.dimension, partial(self._score_quadratics, block))
+
+    def _score_quadratics(self, block: int, directions: Array) -> Array:
+        """Return sum d1^2 <x_i, v>^2 for each v, (K, d); (K,). O(n d K), a chunk at a time.
+
+        nan where all rewards are equal: they do not show how much the next one may differ.
+        """
+        features, rewards = self._histories.features(block), self._histories.rewards(block)
+        if float(np.ptp(rewards)) == 0.0:
+            return np.full(len(directions), np.nan)
+        total = np.zeros(len(directions))
+        size = max(1, _CHUNK_PRODUCTS // (len(directions) + self.dimension))
+        for start in range(0, len(rewards), size):
+            chunk = features[start : start + size]
+            slopes = self.loss.d1(rewards[start : start + size], chunk @ self.theta[block])
+            projections = directions @ chunk.T  # along memory, as the history lies
+            projections *= projections
+            total += projections @ (slopes * slopes)
+        return total
+
     def add_block(self) -> None:
         """Append a block without observations; theta is 0 there. The next `refresh` reports it."""
         self._rows.add()
@@ -218,6 +256,14 @@ class ExactMinimizer:
         for name, value in zip(_COUNTERS, self._marked_counters, strict=True):
             setattr(self, name, value)
         self._bind()
+
+    def arrays(self) -> StateArrays:
+        """Return nothing: the state is the history, and rebuilt from the log."""
+        return {}
+
+    def load(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:  # noqa: ARG002 -- none will do
+        """Raise ValueError: there are no snapshots."""
+        raise ValueError("the exact minimiser has no snapshots")
 
     def is_sane(self) -> bool:
         """Whether everything is finite and the Gram matrices are symmetric, with diagonals not negative."""

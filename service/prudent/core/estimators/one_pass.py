@@ -2,12 +2,14 @@
 
 import math
 from collections.abc import Mapping
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.blas import ddot, dgemv, dger, dscal
+from scipy.linalg.blas import ddot, dgemv, dger, dnrm2, dscal
 
 from prudent.core.estimators.blocks import MAGNITUDE_MAX, BlockRows, StateArrays, check_observation, is_gram, take
+from prudent.core.estimators.estimator import ScoreMoments, pooled_moments, skipped_warnings
 from prudent.core.estimators.start import Start
 from prudent.core.measures import Array, Loss
 from prudent.core.numerics.trust_region import QuadraticModel, project
@@ -51,6 +53,9 @@ class OnePass:
     implicit step (Kulis & Bartlett 2010), and the point of its curvature, are our choice. The factor's update is
     Potter's: Bierman 1977, Factorization Methods for Discrete Sequential Estimation.
     """
+
+    has_snapshots: ClassVar[bool] = True
+    warns_of_large_features: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -106,9 +111,13 @@ class OnePass:
         """Sum of d2: at theta during the start, then at each observation's u."""
         return self._rows.total("d2_total")
 
-    def block_d1_squares(self, block: int) -> float:
-        """Return a block's share of `d1_squares`."""
-        return float(self._d1_squares[block])
+    @property
+    def convergence(self) -> None:
+        """None: each observation is one step."""
+
+    def warnings(self) -> list[str]:
+        """Return whether steps were left out."""
+        return skipped_warnings(self.skipped_steps)
 
     def observe(self, block: int, x: Array, y: float) -> None:
         """Learn that features x, (d,), gave reward y. The observation that completes the start solves it.
@@ -187,6 +196,16 @@ class OnePass:
     def known_factor(self, block: int) -> tuple[Array, None] | None:
         """Return R^T, as (R^T)^T R^T = A^-1, and theta under it, (d + 1, d); None in the start, when R is not kept."""
         return None if self._start.is_open else (self._scoring[block].T, None)
+
+    def score_moments(self, block: int, *, has_intercept: bool) -> ScoreMoments | None:
+        """Return the moments pooled over the features; None on the ball's surface, and without a block's count."""
+        count = self.observations
+        if self._rows.count > 1:  # a block's count is the sum of its squared constant features, if there are any
+            count = round(self.gram[block, -1, -1].item()) if has_intercept else 0
+        on_surface = self.bound is not None and dnrm2(self.theta[block]) >= (1.0 - 1e-12) * self.bound
+        if on_surface or not count:
+            return None
+        return pooled_moments(count, self._d1_squares.item(block), self.gram[block])
 
     def _solve_start(self, block: int) -> None:
         theta = self.theta[block] = self._start.minimiser(block, self.bound)

@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Mapping
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from prudent.core.estimators.blocks import MAGNITUDE_MAX, BlockRows, StateArrays, check_observation, is_gram
+from prudent.core.estimators.estimator import skipped_warnings
 from prudent.core.estimators.start import Start
 from prudent.core.measures import Array, Loss
 from prudent.core.numerics.trust_region import project
@@ -50,6 +51,9 @@ class OnlineGradient:
     The penalty enters once an episode, as in the paper's algorithm, which biases theta towards 0.
     Source: Saux & Maillard 2023, Algorithm 2; step sizes as corrected in the mathematics page.
     """
+
+    has_snapshots: ClassVar[bool] = True
+    warns_of_large_features: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -237,6 +241,17 @@ class OnlineGradient:
 
     def known_factor(self, block: int) -> None:
         """Return None: a step needs no factor."""
+
+    def score_moments(self, block: int, *, has_intercept: bool) -> None:
+        """Return None: theta need not have come near the minimiser that a variance would be about."""
+
+    @property
+    def convergence(self) -> None:
+        """None: a step an episode solves nothing."""
+
+    def warnings(self) -> list[str]:
+        """Return whether steps were left out."""
+        return skipped_warnings(self.skipped_steps)
 
     def add_block(self) -> None:
         """Append a block without observations; theta is 0 there. The next `refresh` reports it."""

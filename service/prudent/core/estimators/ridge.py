@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +10,7 @@ from scipy.linalg.blas import ddot, dsyrk
 from scipy.linalg.lapack import dtpqrt, dtrtri
 
 from prudent.core.estimators.blocks import BlockRows, StateArrays, check_observation, is_gram, take
+from prudent.core.estimators.estimator import ScoreMoments, pooled_moments
 from prudent.core.measures import Array
 from prudent.core.numerics.cholesky import log_sum
 
@@ -51,6 +52,9 @@ class Ridge:
     Source: the square-root information filter, Bierman 1977, Factorization Methods for Discrete Sequential Estimation;
     Abbasi-Yadkori, Pal & Szepesvari 2011 for LinUCB's use of ridge regression.
     """
+
+    has_snapshots: ClassVar[bool] = True
+    warns_of_large_features: ClassVar[bool] = True
 
     def __init__(self, blocks: int, dimension: int, regularization: float) -> None:
         if dimension < 1 or not 0.0 < regularization < math.inf:
@@ -108,13 +112,9 @@ class Ridge:
         """Sum of the curvatures: the number of observations."""
         return self._rows.total("count")
 
-    def count(self, block: int) -> int:
-        """Return how many observations a block has."""
-        return int(self._count.item(block))
-
-    def block_d1_squares(self, block: int) -> float:
-        """Return the sum of (y - <theta, x>)^2 over a block's observations, as of `refresh`."""
-        return float(self._d1_squares[block])
+    @property
+    def convergence(self) -> None:
+        """None: nothing is iterated."""
 
     def observe(self, block: int, x: Array, y: float) -> None:
         """Learn that features x, (d,), gave reward y. O(d^2).
@@ -158,6 +158,14 @@ class Ridge:
         """Return F with F^T F = (sum x x^T + alpha I)^-1, theta under it, (d + 1, d), and the log determinant."""
         solution = self._solutions.get(block) or self._solve(block)
         return solution.scoring, solution.log_determinant
+
+    def score_moments(self, block: int, *, has_intercept: bool) -> ScoreMoments:  # noqa: ARG002 -- not needed here
+        """Return the moments pooled over the features."""
+        return pooled_moments(int(self._count.item(block)), self._d1_squares.item(block), self.gram[block])
+
+    def warnings(self) -> list[str]:
+        """Return none: every observation is learned."""
+        return []
 
     def add_block(self) -> None:
         """Append a block without observations; theta is 0 there. The next `refresh` reports it."""
