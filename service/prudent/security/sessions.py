@@ -1,16 +1,16 @@
 """Sessions of the dashboard: a signed cookie that stands for a key, without the key in it.
 
-The cookie names the key's digest and when it ends, and a MAC over both. The digest is looked up at every request, so a
-revoked key ends its sessions. The digest alone, out of a stolen backup, opens nothing: the MAC's secret is not in the
-database.
+The cookie holds the key's digest and the time of its issue, signed by itsdangerous with HMAC-SHA256. The digest is
+looked up at every request, so a revoked key ends its sessions. The digest alone, from a stolen backup, opens nothing:
+the secret of the signature is not in the database.
 """
 
 import hashlib
-import hmac
 import re
 import secrets
-from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Iterable
+
+from itsdangerous import BadData, TimestampSigner
 
 from prudent.security.keys import digest_of
 from prudent.settings import Settings
@@ -20,37 +20,41 @@ SECONDS = 7 * 86_400
 """Until one has to sign in again."""
 
 _PAGES = re.compile(r"/|/dashboard(/.*)?", re.DOTALL)
-_FORM = re.compile(r"([0-9]{1,12})\.([A-Za-z0-9_-]{43})\.([A-Za-z0-9_-]{43})")
 
 
 def is_page(path: str) -> bool:
-    """Whether this is an address of the dashboard: there alone a session counts as a key."""
+    """Whether this is an address of the dashboard: only there does a session count as a key."""
     return _PAGES.fullmatch(path) is not None
 
 
+class _Signer(TimestampSigner):
+    """clock: seconds since 1970."""
+
+    def __init__(self, secret: str, clock: Callable[[], float]) -> None:
+        super().__init__(secret, salt=b"prudent sessions", digest_method=hashlib.sha256)
+        self._clock = clock
+
+    def get_timestamp(self) -> int:
+        return int(self._clock())
+
+
 class Sessions:
-    """Makes and reads cookies. clock: seconds since 1970."""
+    """Issues and reads cookies. clock: seconds since 1970."""
 
     def __init__(self, settings: Settings, clock: Callable[[], float]) -> None:
-        # All workers need the same secret. Several servers without a setting have the admin's key in common, if any.
-        secret = settings.session_secret or settings.admin_key or secrets.token_hex(32)
-        self._secret = hashlib.sha256(b"prudent sessions\0" + secret.encode()).digest()
-        self._clock = clock
+        # all workers need the same secret; several servers without a setting have the admin key in common, if any
+        self._signer = _Signer(settings.session_secret or settings.admin_key or secrets.token_hex(32), clock)
 
     def issue(self, key: bytes) -> str:
         """A cookie's value for the holder of this key."""
-        ends, digest = str(int(self._clock()) + SECONDS), digest_of(key)
-        return f"{ends}.{_encode(digest)}.{_encode(self._mac(ends, digest))}"
+        return self._signer.sign(digest_of(key).hex()).decode()
 
     def digest_of(self, cookie: str) -> bytes | None:
         """The digest of the key that a cookie stands for; None if it was not issued here or has ended."""
-        found = _FORM.fullmatch(cookie)
-        if found is None:
+        try:
+            return bytes.fromhex(self._signer.unsign(cookie, max_age=SECONDS - 1).decode())
+        except BadData:
             return None
-        ends, digest, mac = found[1], _decode(found[2]), _decode(found[3])
-        if not hmac.compare_digest(mac, self._mac(ends, digest)) or int(ends) <= self._clock():
-            return None
-        return digest
 
     def presented(self, headers: Iterable[tuple[bytes, bytes]]) -> bytes | None:
         """The digest that the request's cookie stands for; None without exactly one that is valid."""
@@ -63,14 +67,3 @@ class Sessions:
             if label.strip() == COOKIE
         }
         return self.digest_of(values.pop()) if len(values) == 1 else None
-
-    def _mac(self, ends: str, digest: bytes) -> bytes:
-        return hmac.digest(self._secret, ends.encode() + b"." + digest, "sha256")
-
-
-def _encode(data: bytes) -> str:
-    return urlsafe_b64encode(data).decode().rstrip("=")
-
-
-def _decode(text: str) -> bytes:
-    return urlsafe_b64decode(text + "=")
