@@ -19,7 +19,7 @@ from prudent.api.server.fast_path import HotRoutes, hot_routes
 from prudent.clock import steady_clock
 from prudent.dashboard.login import login_routes
 from prudent.dashboard.pages import page_routes
-from prudent.dashboard.queries import Looks
+from prudent.dashboard.queries import Queries
 from prudent.dashboard.rendering import Assets, Pages, asset_routes
 from prudent.dashboard.try_select import try_routes
 from prudent.demo import create_demo
@@ -53,7 +53,7 @@ def create_app(settings: Settings, metrics_folder: Path | None = None) -> FastAP
     ring = KeyRing(may_be_open=is_loopback(settings.host), admin_key=settings.admin_key)
     sessions = Sessions(settings, clock=time.time)
     assets = Assets()
-    pages, looks = Pages(assets), Looks(ledger, read)
+    pages, queries = Pages(assets), Queries(ledger, read)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[dict[str, Limits]]:
@@ -104,8 +104,8 @@ def create_app(settings: Settings, metrics_folder: Path | None = None) -> FastAP
     app.include_router(reports.report_routes(read, clock))
     app.include_router(transfer.transfer_routes(ledger, read, bodies, settings.limits, clock))
     app.include_router(operations.operation_routes(ledger, read, metrics))
-    app.include_router(page_routes(ledger, read, looks, pages))
-    app.include_router(try_routes(ledger, looks, pages))
+    app.include_router(page_routes(ledger, read, queries, pages))
+    app.include_router(try_routes(ledger, queries, pages))
     app.include_router(login_routes(pages, ring, sessions))
     app.include_router(asset_routes(assets))
     documentation.install(app)

@@ -62,13 +62,13 @@ def test_the_list_leads_to_a_campaign_by_keyboard_alone(site: Server, open_page:
     for _ in range(6):
         page.keyboard.press("Tab")
         order.append(focused(page))
-    assert order[:5] == ["Skip to the content", "Prudent", "Campaigns", "API", "Live"]
+    assert order[:5] == ["Skip to content", "Prudent", "Campaigns", "API", "Live"]
     assert order[5] == "demo"
     assert page.evaluate("() => getComputedStyle(document.activeElement, '::after').outlineStyle") == "solid"
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", level=1, name="demo")).to_be_visible()
     page.keyboard.press("Tab")
-    assert focused(page) == "Skip to the content"
+    assert focused(page) == "Skip to content"
     page.keyboard.press("Enter")
     assert page.evaluate("() => document.activeElement.id") == "main"
 
@@ -80,7 +80,7 @@ def test_a_campaign_shows_its_numbers_and_charts(site: Server, open_page: OpenPa
     report = httpx.get(f"{site.url}/campaigns/demo/report", trust_env=False).json()
     assert tile(page, "Decisions").inner_text() == f"{report['plays']:,}"
     assert tile(page, "Rewards").inner_text() == f"{report['head']:,}"
-    assert tile(page, "Waiting for a reward").inner_text() == f"{report['pending']:,}"
+    assert tile(page, "Awaiting reward").inner_text() == f"{report['pending']:,}"
     for arm in report["arms"]:
         cells = page.locator("#arms tbody tr").filter(has_text=arm["arm_id"]).locator("td").all_inner_texts()
         assert cells[0] == f"{100 * arm['share']:.0f}%" or arm["share"] < 0.01
@@ -88,7 +88,7 @@ def test_a_campaign_shows_its_numbers_and_charts(site: Server, open_page: OpenPa
         assert float(cells[2].replace("\N{MINUS SIGN}", "-")) == pytest.approx(arm["rewards"]["mean"], abs=5e-3)
         assert float(cells[4].replace("\N{MINUS SIGN}", "-")) == pytest.approx(arm["rewards"]["risk"], abs=5e-3)
     assert page.locator("#rewards-chart .bin").count() > 10
-    expect(page.locator("#found")).to_contain_text("By the average alone, bold would lead")
+    expect(page.locator("#found")).to_contain_text("By the mean alone, bold would lead")
 
 
 def test_a_chart_says_what_one_points_at(site: Server, open_page: OpenPage) -> None:
@@ -152,7 +152,7 @@ def test_a_service_that_is_gone_is_said_to_be(
     server = make_server(sqlite_database, arguments=["--demo"])
     page = open_page(f"{server.url}/dashboard/campaigns/demo", expected="ERR_CONNECTION|Failed to fetch")
     server.kill()
-    expect(page.locator("#live")).to_have_text("No answer, trying again")
+    expect(page.locator("#live")).to_have_text("No response, retrying")
     server.start()
     expect(page.locator("#live")).to_have_text("Live")
 
@@ -207,7 +207,7 @@ def test_an_empty_service_says_how_to_begin(make_server: MakeServer, sqlite_data
     link = page.get_by_role("link", name="couriers")
     expect(link).to_be_visible()
     link.click()
-    expect(page.get_by_role("heading", name="Nothing has happened yet")).to_be_visible()
+    expect(page.get_by_role("heading", name="No activity yet")).to_be_visible()
     assert count_charts(page) == 1  # what each arm is worth, before anything is known
     expect(page.locator("#shares-chart")).to_have_text("No decisions yet.")
     run(page.locator("pre").first)
@@ -220,8 +220,8 @@ def test_a_pause_is_seen_and_can_be_ended(site: Server, open_page: OpenPage) -> 
     page = open_page(f"{site.url}/dashboard/campaigns/held")
     expect(page.locator("#status")).to_have_text("learning paused")
     banner = page.locator("#paused")
-    expect(banner).to_contain_text("Learning paused.")
-    expect(banner).to_contain_text("7 of them wait")
+    expect(banner).to_contain_text("Learning is paused.")
+    expect(banner).to_contain_text("7 of them waiting")
     banner.locator("summary").click()
     run(banner.locator("pre"))
     expect(page.locator("#status")).to_have_text("learning")
@@ -242,7 +242,7 @@ def test_a_select_by_hand_with_features(site: Server, open_page: OpenPage) -> No
     assert httpx.get(f"{site.url}/campaigns/vehicles/report", trust_env=False).json()["plays"] == before
     page.get_by_role("button", name="Decide and record").click()
     decision = page.locator("#decision")
-    expect(decision).to_contain_text("Decided and recorded")
+    expect(decision).to_contain_text("Decision recorded")
     assert page.get_by_label("kilometres").input_value() == "9"
     page.reload()
     report = httpx.get(f"{site.url}/campaigns/vehicles/report", trust_env=False).json()
@@ -252,7 +252,7 @@ def test_a_select_by_hand_with_features(site: Server, open_page: OpenPage) -> No
     expect(page.locator("#reward")).to_contain_text("Reward 0.")
     page.get_by_label("kilometres").fill("many")
     page.get_by_role("button", name="Preview").click()
-    expect(page.get_by_role("alert")).to_contain_text("kilometres: fill in a number")
+    expect(page.get_by_role("alert")).to_contain_text("kilometres: enter a number")
     assert page.get_by_label("kilometres").get_attribute("aria-invalid") == "true"
 
 
@@ -286,7 +286,7 @@ def test_signing_in_and_out(make_server: MakeServer, sqlite_database: str, open_
     expect(field).to_be_focused()
     field.fill("wrong")
     page.keyboard.press("Enter")
-    expect(page.get_by_role("alert")).to_contain_text("This is no valid key")
+    expect(page.get_by_role("alert")).to_contain_text("This key is not valid")
     page.get_by_label("API key").fill(ADMIN_KEY)
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", level=1, name="demo")).to_be_visible()

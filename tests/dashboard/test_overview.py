@@ -12,7 +12,7 @@ from sqlalchemy import Engine
 from prudent.core.measures import Expectile
 from prudent.dashboard import campaign_view, charts, formatting
 from prudent.dashboard.overview import Overview, read_overview, trailing_shares
-from prudent.dashboard.queries import COSTLY, KEPT_MAX, SECONDS_MAX, Remembered
+from prudent.dashboard.queries import CACHED_MAX, COSTLY, SECONDS_MAX, Cache
 from prudent.store import overview
 from prudent.store.engines import create_read_engine, parse_database_url
 from prudent.store.overview import PlayRow
@@ -104,7 +104,7 @@ class Maker:
 
     def __init__(self, seconds: float) -> None:
         self.now, self.seconds, self.made = 0.0, seconds, 0
-        self.kept = Remembered(lambda: self.now)
+        self.kept = Cache(lambda: self.now)
 
     async def make(self) -> int:
         await asyncio.sleep(0)
@@ -141,9 +141,9 @@ def test_what_is_costly_is_read_less_often_and_never_old() -> None:
     assert slow.get("one") == [1]
     slow.now += SECONDS_MAX
     assert slow.get("two") == [2]
-    for number in range(2 * KEPT_MAX):
+    for number in range(2 * CACHED_MAX):
         slow.get("stamp", name=str(number))
-    assert slow.get("two") == [3 + 2 * KEPT_MAX]
+    assert slow.get("two") == [3 + 2 * CACHED_MAX]
 
 
 @pytest.mark.parametrize(

@@ -90,6 +90,7 @@ def test_without_a_key_a_page_shows_nothing_and_leads_to_the_login(http: httpx.C
         with_header = http.get(path, headers={"X-API-Key": "prudent_wrong"})
         assert with_header.status_code == 303
     assert attempt(http, own(http)).status_code == 401
+    assert "no API key required" not in http.get("/dashboard/login").text
     login = http.get("/dashboard/login?next=%2Fdashboard%2Fcampaigns%2Fc")
     assert login.status_code == 200
     assert 'value="/dashboard/campaigns/c"' in login.text
@@ -120,7 +121,7 @@ def test_a_reader_looks_and_a_writer_decides(closed: tuple[Server, Keys], http: 
     reply = attempt(http, own(http))
     assert reply.status_code == 303
     assert plays(http) == before + 1
-    assert "Decided and recorded" in http.get(reply.headers["location"]).text
+    assert "Decision recorded" in http.get(reply.headers["location"]).text
 
 
 @pytest.mark.parametrize(
@@ -288,5 +289,5 @@ def test_what_is_wrong_is_said_on_a_page(closed: tuple[Server, Keys], http: http
     for value in ("", "many", "nan", "inf", "1e400", "<script>"):
         reply = http.post(address, data={"asked": "1", "x.0.0": value}, headers=own(http))
         assert reply.status_code == 422, value
-        assert "This request does not work" in reply.text
+        assert "This request is not valid" in reply.text
         assert "<script>" not in reply.text

@@ -60,7 +60,7 @@ def test_the_story(demo: Server, open_page: OpenPage, picture: Callable[[Page, s
     page.get_by_role("link", name="Try a select").click()
     expect(page.locator("#preview .big")).to_have_text("steady")
     page.get_by_role("button", name="Decide and record").click()
-    expect(page.locator("#decision")).to_contain_text("Decided and recorded")
+    expect(page.locator("#decision")).to_contain_text("Decision recorded")
     picture(page, "try")
 
     command = page.locator("#reward pre").inner_text()
@@ -74,7 +74,7 @@ def test_the_story(demo: Server, open_page: OpenPage, picture: Callable[[Page, s
         check=True,
     )
     assert f'"sequence":{rewards + 1}' in done.stdout
-    expect(page.locator("#reward")).to_contain_text(f"number {rewards + 1:,} of this campaign's log")
+    expect(page.locator("#reward")).to_contain_text(f"sequence {rewards + 1:,} in the campaign's log")
 
     page.get_by_role("navigation", name="Path").get_by_role("link", name="demo").click()
     expect(tile(page, "Decisions")).to_have_text(f"{decisions + 1:,}")

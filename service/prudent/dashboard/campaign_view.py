@@ -1,19 +1,20 @@
 """What the pages of a campaign and of a decision show: rows, sentences and charts, made of what was read.
 
-numpy and loops over thousands, so that `make_view` runs off the event loop.
+`make_view` loops over thousands of rows, so it runs off the event loop.
 """
 
 from array import array
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from fastapi import Request
 
 from prudent.campaigns import configuration_warnings
 from prudent.dashboard import charts, formatting
 from prudent.dashboard.charts import ArmLine, Chart, Theta
-from prudent.dashboard.formatting import number
+from prudent.dashboard.formatting import number, plural
 from prudent.dashboard.overview import Overview, usual_features
 from prudent.dashboard.rendering import asks_for_keys, base_address, curl
 from prudent.ledger.commands import ModelReport, Prospect, ScoredArm
@@ -27,21 +28,29 @@ from prudent.store.tables import features_from_bytes
 PARAMETERS_MAX = 24
 """Features in the chart of the parameters."""
 NAMED_MAX = 6
-"""Features that a sentence lists."""
+"""Features listed in a sentence."""
 FEATURES_MAX = 60
-"""Features of a decision that are listed."""
+"""Features listed on a decision's page."""
 REWARDS_MIN = 20
-"""Of an arm, before its average is compared in words."""
+"""Rewards of an arm before its mean is compared in words."""
+
+
+class Coefficients(NamedTuple):
+    """The model's coefficients as a table. columns: (arm_id, colour), arm_id "" for all arms; cells with intervals."""
+
+    columns: list[tuple[str, int | None]]
+    rows: list[tuple[str, list[tuple[float, Sequence[float] | None]]]]
 
 
 @dataclass(frozen=True)
 class CampaignView:
-    """All of a page but the health of the service. usual: for which features the model was asked."""
+    """A campaign's page, except for the health of the service. usual: at which features the estimates are."""
 
     campaign: Overview
     report: ModelReport | None
     lines: list[ArmLine]
     charts: dict[str, Chart | None]
+    coefficients: Coefficients | None
     usual: str
     most_chosen: tuple[str, float] | None
     learning: Learning
@@ -49,14 +58,16 @@ class CampaignView:
 
 
 def make_view(campaign: Overview, report: ModelReport | None, prospect: Prospect | None) -> CampaignView:
-    """Put it together; the model's part is missing where it did not answer."""
+    """Assemble the page; without a report or prospect, the model's part is missing."""
     reports = arm_reports(campaign)
     lines = arm_lines(campaign, reports, prospect)
+    names, thetas = _parameters(campaign, lines, report)
     return CampaignView(
         campaign=campaign,
         report=report,
         lines=lines,
-        charts=_charts(campaign, lines, report),
+        charts=_charts(campaign, lines) | {"parameters": charts.parameters(names, thetas) if thetas else None},
+        coefficients=_coefficients(names, thetas) if thetas else None,
         usual=_usual(campaign),
         most_chosen=most_chosen(campaign),
         learning=learning(campaign, reports),
@@ -64,41 +75,55 @@ def make_view(campaign: Overview, report: ModelReport | None, prospect: Prospect
     )
 
 
-def _charts(campaign: Overview, lines: Sequence[ArmLine], report: ModelReport | None) -> dict[str, Chart | None]:
+def _charts(campaign: Overview, lines: Sequence[ArmLine]) -> dict[str, Chart | None]:
     coloured = [line for line in lines if line.colour is not None]
     leading = [line for line in lines[:1] if line.colour is None]  # the one that is chosen next must not be missing
     measure = campaign.configuration.measure()
-    in_order = sorted(coloured, key=lambda line: line.colour or 0)
     return {
         "shares": charts.shares(campaign),
         "worth": charts.worth(leading + coloured, measure.quantity),
-        "rewards": charts.rewards(campaign, in_order, measure),
-        "parameters": _parameters(campaign, in_order, report),
+        "rewards": charts.rewards(campaign, _in_order(lines), measure),
     }
 
 
-def _parameters(campaign: Overview, lines: Sequence[ArmLine], report: ModelReport | None) -> Chart | None:
+def _in_order(lines: Sequence[ArmLine]) -> list[ArmLine]:
+    """The arms that have a colour, in the order of the colours."""
+    return sorted((line for line in lines if line.colour is not None), key=lambda line: line.colour or 0)
+
+
+def _parameters(
+    campaign: Overview, lines: Sequence[ArmLine], report: ModelReport | None
+) -> tuple[list[str], list[Theta]]:
+    """Names of the first features, and the parameters of the arms that have a colour; none before the first reward."""
     if report is None or campaign.configuration.model.type == "multi-armed" or not report.observations:
-        return None
+        return [], []
     thetas: list[Theta] = []
     if report.theta is not None:
         thetas.append(Theta("", None, report.theta, report.theta_intervals or []))
     else:
         by_id = {arm.arm_id: arm for arm in report.arms}
-        for line in lines:
+        for line in _in_order(lines):
             arm = by_id.get(line.arm_id)
             if arm is not None and arm.theta is not None:
                 thetas.append(Theta(line.arm_id, line.colour, arm.theta, arm.theta_intervals or []))
-    return charts.parameters(report.feature_names[:PARAMETERS_MAX], thetas) if thetas else None
+    return report.feature_names[:PARAMETERS_MAX], thetas
+
+
+def _coefficients(names: Sequence[str], thetas: Sequence[Theta]) -> Coefficients:
+    rows = [
+        (name, [(theta.values[place], theta.intervals[place] if theta.intervals else None) for theta in thetas])
+        for place, name in enumerate(names)
+    ]
+    return Coefficients([(theta.arm_id, theta.colour) for theta in thetas], rows)
 
 
 def _usual(campaign: Overview) -> str:
-    """For which features the estimates on the page are."""
+    """At which features the estimates on the page are."""
     kind = campaign.configuration.model.type
     if kind == "multi-armed":
         return "for the next decision"
     if kind == "shared":
-        return "for the arms' registered features, or those they came with last"
+        return "at each arm's registered features, or those it was last sent with"
     names = formatting.feature_names(campaign.configuration)
     values = usual_features(campaign)
     if values is None:
@@ -107,11 +132,11 @@ def _usual(campaign: Overview) -> str:
         f"{name} {formatting.number(value)}" for name, value in zip(names[:NAMED_MAX], values, strict=False)
     )
     more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
-    return f"for the average context of the newest {len(campaign.recent)} decisions ({listed}{more})"
+    return f"for the average context of {campaign.latest} ({listed}{more})"
 
 
 def arm_reports(campaign: Overview) -> list[ArmReport]:
-    """What the newest decisions and the rewards that were read say of each arm."""
+    """Statistics of each arm, from the latest decisions and the rewards that were read."""
     measure = campaign.configuration.measure()
     statuses = {arm.arm_id: arm.status for arm in campaign.arms}
     plays = Counter(play.arm_id for play in campaign.plays)
@@ -123,7 +148,7 @@ def arm_reports(campaign: Overview) -> list[ArmReport]:
 
 
 def arm_lines(campaign: Overview, reports: Sequence[ArmReport], prospect: Prospect | None) -> list[ArmLine]:
-    """A line an arm, the best index first, then those without one in the order of their registration."""
+    """One line per arm, the best index first, then arms without an index in order of registration."""
     coloured = campaign.coloured
     scored = {} if prospect is None else {arm.arm_id: arm for arm in prospect.arms}
     lines = []
@@ -145,7 +170,7 @@ def arm_lines(campaign: Overview, reports: Sequence[ArmReport], prospect: Prospe
 
 
 def with_score(line: ArmLine, score: ScoredArm) -> ArmLine:
-    """The line with what the model says of its arm."""
+    """The line with the model's numbers for its arm."""
     return replace(
         line,
         estimate=score.estimate,
@@ -156,13 +181,13 @@ def with_score(line: ArmLine, score: ScoredArm) -> ArmLine:
 
 
 def learning(campaign: Overview, reports: Sequence[ArmReport]) -> Learning:
-    """Whether the campaign learns, as its report has it, from what was read."""
+    """Which arm leads and how much is explored, as the campaign's report has it, from what was read."""
     recent = [ChoiceRow(one.arm_id, one.greedy_arm_id, one.recommended_arm_id) for one in campaign.recent]
     return describe_learning(_in_the_race(reports, 1), recent, campaign.row)
 
 
 def caution(campaign: Overview, reports: Sequence[ArmReport]) -> str | None:
-    """What choosing by the average alone would do instead; None where it says nothing, or not enough is known."""
+    """What choosing by the mean would do instead; None for a campaign that does so, or with too little data."""
     known = _in_the_race(reports, REWARDS_MIN)
     measure = campaign.configuration.measure()
     if measure.is_mean or len(known) < 2:
@@ -173,10 +198,10 @@ def caution(campaign: Overview, reports: Sequence[ArmReport]) -> str | None:
         return price.sentence
     bold, careful = by_id[price.best_by_mean], by_id[price.best_by_risk]
     return (
-        f"By the average alone, {price.best_by_mean} would lead: {number(bold.mean)} against {number(careful.mean)}. "
-        f"By the {measure.noun} it is {price.best_by_risk}: "
-        f"{number(careful.risk)} against {number(bold.risk)}. That caution costs "
-        f"{number(price.mean_difference)} a decision on average."
+        f"By the mean alone, {price.best_by_mean} would lead with {number(bold.mean)}, ahead of {price.best_by_risk} "
+        f"with {number(careful.mean)}. By the {measure.noun}, {price.best_by_risk} leads with {number(careful.risk)}, "
+        f"ahead of {number(bold.risk)}. Choosing {price.best_by_risk} costs {number(price.mean_difference)} per "
+        "decision on average."
     )
 
 
@@ -185,14 +210,14 @@ def _in_the_race(reports: Sequence[ArmReport], rewards_min: int) -> list[ArmRepo
 
 
 def most_chosen(campaign: Overview) -> tuple[str, float] | None:
-    """The arm that most of the newest decisions chose, and its share of them; None before the first."""
+    """The arm chosen most among the latest decisions, and its share of them; None without decisions."""
     counted = Counter(one.arm_id for one in campaign.recent).most_common(1)
     return (counted[0][0], counted[0][1] / len(campaign.recent)) if counted else None
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Something about a campaign's health. level: ok, note or warning."""
+    """A statement about a campaign's health. level: ok, note or warning."""
 
     level: str
     title: str
@@ -206,36 +231,39 @@ def health(campaign: Overview, model: ModelReport | None, fault: str | None) -> 
         found.append(Finding("warning", "Nothing can be recorded", fault))
     if model is None:
         found.append(
-            Finding("warning", "The model does not answer", "Its numbers are missing; look again in a moment.")
+            Finding("warning", "Model unavailable", "Its numbers are missing from this page; try again in a moment.")
         )
     else:
-        found += [Finding("warning", "The model warns", warning) for warning in model.warnings]
+        found += [Finding("warning", "Model warning", warning) for warning in model.warnings]
         found.append(_learning(campaign, model))
         certified = model.convergence.get("certified")
         if certified is not None:
-            right = "The last fit is exact: it met its certificate of optimality."
-            wrong = "The last fit did not meet its certificate of optimality; the one before it is in use."
+            right = "The latest fit is exact: its optimality is certified."
+            wrong = "The latest fit could not be certified as optimal, so the previous one stays in use."
             found.append(Finding("ok", "Fit", right) if certified else Finding("warning", "Fit", wrong))
         found.append(Finding("note", "Guaranteed" if model.guaranteed else "No guarantee", model.guarantee_note))
     found += [Finding("note", "Configuration", one) for one in configuration_warnings(campaign.configuration)]
     if fault is None:
-        found.append(Finding("ok", "Service", "Decisions and rewards are recorded, and the database answers."))
+        found.append(Finding("ok", "Service", "Decisions and rewards are being recorded, and the database responds."))
     order = ("warning", "ok", "note")
     return sorted(found, key=lambda one: order.index(one.level))
 
 
 def _learning(campaign: Overview, model: ModelReport) -> Finding:
     if campaign.row.learn_limit is not None:
-        return Finding("note", "Learning paused", f"{campaign.unlearned:,} rewards are stored and wait to be learned.")
+        waiting = plural(campaign.unlearned, "reward")
+        return Finding("note", "Learning paused", f"{waiting} stored, to be learned when the campaign is active again.")
     behind = max(0, campaign.row.head - model.observations)
     if behind:
-        return Finding("note", "Learning", f"The model is {behind:,} rewards behind the log, and catches up.")
-    return Finding("ok", "Learning", f"All {model.observations:,} rewards are learned.")
+        return Finding("note", "Learning", f"The model is {plural(behind, 'reward')} behind the log and catching up.")
+    if not model.observations:
+        return Finding("ok", "Learning", "No rewards yet.")
+    return Finding("ok", "Learning", f"{plural(model.observations, 'reward')} learned, none waiting.")
 
 
 @dataclass(frozen=True)
 class DecisionView:
-    """reason and meaning: in a word and in a sentence. features: of the chosen arm, or the context."""
+    """A decision in words. reason, meaning: in brief and in a sentence. features: of the chosen arm, or the context."""
 
     reason: str
     meaning: str
@@ -245,7 +273,7 @@ class DecisionView:
 
 
 def decision_view(request: Request, campaign: Overview, made: RecentRow) -> DecisionView:
-    """The decision in words, and how to send its reward; the example is the estimate, within the reward's bounds."""
+    """Describe a decision and how to report its reward; the example is the estimate, within the reward's bounds."""
     rules = campaign.configuration.reward
     example = made.estimate
     if rules.minimum is not None:

@@ -24,7 +24,7 @@ HISTOGRAM_BINS = 35
 OTHER = "other arms"
 INTERVAL = "95% interval"
 _EDGE = 2.5
-"""Percent of the width kept free on either side, for a dot on the first or the last value."""
+"""Percent of the width kept free on either side, for dots at the ends."""
 _TICKS_MAX = 7
 _AXIS_HEIGHT = 44
 _ROW, _HISTOGRAM, _SHARES, _LINE_HEIGHT, _NAME_WIDTH = 52, 66, 240, 17, 112
@@ -70,9 +70,9 @@ class Chart:
 
 @dataclass(frozen=True)
 class ArmLine:
-    """What is known of an arm. Figures of rewards are None without rewards, those of the model where none was asked.
+    """What is known of an arm. Statistics of rewards are None without rewards, those of the model without a preview.
 
-    share: of the newest decisions; interval: of the risk of the rewards; estimate_interval: of the model's estimate.
+    share: of the latest decisions; interval: of the risk of the rewards; estimate_interval: of the model's estimate.
     """
 
     arm_id: str
@@ -91,7 +91,7 @@ class ArmLine:
 
 
 class Theta(NamedTuple):
-    """A block of parameters: of an arm, or of all (arm_id ""). intervals: none, or one or None for each value."""
+    """The parameters of an arm, or of all arms (arm_id ""). intervals: empty, or for each value an interval or None."""
 
     arm_id: str
     colour: int | None
@@ -111,7 +111,7 @@ class Axis:
         """values: at least one, finite."""
         low, high = float(min(values)), float(max(values))
         size = max(abs(low), abs(high))
-        if high - low <= 1e-9 * size or high == low:  # no room to speak of: a double has some 16 digits
+        if high - low <= 1e-9 * size or high == low:  # too close together: a float has about 16 digits
             pad = 0.1 * size or 0.5
             low, high = low - pad, high + pad
         self.low, self.high = low, high
@@ -128,7 +128,7 @@ class Axis:
         parts = []
         for value in self.ticks:
             x = self.at(value)
-            # every second number gives way where the chart is narrow: not zero's, if it is there
+            # in a narrow chart every other number is hidden, but never zero
             inner = "" if round(value / self.step) % 2 == 0 or len(self.ticks) < 4 else " inner"
             parts.append(_LINE.format("rule zero" if value == 0 else "rule", x, x, 0, height))
             parts.append(_TEXT.format(f"tick{inner}", x, height + 18, tick_text(value, self.step)))
@@ -143,7 +143,7 @@ def round_step(least: float) -> float:
 
 
 def tick_text(value: float, step: float) -> str:
-    """A tick's number, with as many decimals as tell it from its neighbours."""
+    """The label of a tick, with enough decimals to tell it from its neighbours."""
     if value == 0:
         return "0"
     if step >= 1e5 or step < 1e-5:
@@ -155,7 +155,7 @@ def tick_text(value: float, step: float) -> str:
 
 
 def worth(lines: Sequence[ArmLine], unit: str) -> Chart | None:
-    """Estimate, interval and bonus of each arm, best index on top; None where nothing is estimated."""
+    """Estimate, interval and bonus of each arm, best index on top; None without estimates."""
     known = [line for line in lines if line.estimate is not None and line.index is not None]
     if not known:
         return None
@@ -179,7 +179,7 @@ def worth(lines: Sequence[ArmLine], unit: str) -> Chart | None:
     text = "; ".join(f"{line.arm_id}: estimate {number(line.estimate)}, index {number(line.index)}" for line in known)
     svg = _PLOT.format(
         height + _AXIS_HEIGHT,
-        "Estimate and bonus of each arm",
+        "Estimated value and exploration bonus of each arm",
         f"From the largest index to the smallest: {text}.",
         axis.grid(height, unit) + Markup().join(rows),
     )
@@ -188,7 +188,7 @@ def worth(lines: Sequence[ArmLine], unit: str) -> Chart | None:
 
 
 def shares(campaign: Overview) -> Chart | None:
-    """Stacked shares of the newest decisions; None before the first."""
+    """Stacked shares of the latest decisions; None before the first."""
     if not campaign.plays:
         return None
     coloured = campaign.coloured
@@ -199,10 +199,10 @@ def shares(campaign: Overview) -> Chart | None:
         keys.append(Key(OTHER, "arm", None))
         values = np.column_stack([values, rest])
     moments = _moments(campaign, places)
-    if len(places) == 1:  # as wide as the chart, instead of a line without a width
+    if len(places) == 1:  # drawn as wide as the chart, because a single point has no width
         places, values = [0, 1], np.repeat(values, 2, axis=0)
     x = 1000 * (np.array(places) - places[0]) / (places[-1] - places[0])
-    # the highest first: each then covers what lies below the one after it
+    # from the top down: each area covers the lower part of the one before it
     tops = 1000 * (1 - values.cumsum(axis=1))
     areas = [
         _AREA.format(colour(key.colour), "L".join(f"{a:.0f} {b:.0f}" for a, b in zip(x, tops[:, column], strict=True)))
@@ -212,14 +212,14 @@ def shares(campaign: Overview) -> Chart | None:
     svg = _PLOT.format(
         _SHARES + _AXIS_HEIGHT + 16,
         "Share of each arm over the decisions",
-        f"At the newest decision: {', '.join(_parts(keys, values[-1]))}.",
+        f"At the latest decision: {', '.join(_parts(keys, values[-1]))}.",
         _STRETCHED.format(0, 100, 0, _SHARES, 1000, 1000, drawn) + _share_axes(moments),
     )
     return Chart(svg, keys)
 
 
 def _moments(campaign: Overview, places: Sequence[int]) -> list[tuple[str, str]]:
-    """Number and time of the decisions at these places, of `campaign.plays` from the oldest on."""
+    """Number and time of the decisions at these places of `campaign.plays`, counted from the oldest."""
     oldest_first = campaign.plays[::-1]
     first = campaign.decisions - len(oldest_first) + 1
     shown = _time_format(oldest_first[0].created_at, oldest_first[-1].created_at)
@@ -229,7 +229,7 @@ def _moments(campaign: Overview, places: Sequence[int]) -> list[tuple[str, str]]
 def _strips(
     x: NDArray[np.float64], moments: Sequence[tuple[str, str]], keys: Sequence[Key], values: NDArray[np.float64]
 ) -> Markup:
-    """What to point at: a strip around each moment, with its shares in words."""
+    """A strip around each moment to point at, with its shares in words."""
     borders = [0.0, *((x[1:] + x[:-1]) / 2).tolist(), 1000.0] if len(moments) > 1 else [0.0, 1000.0]
     return Markup().join(
         _STRIP.format(
@@ -249,7 +249,7 @@ def _parts(keys: Sequence[Key], row: NDArray[np.float64]) -> list[str]:
 
 
 def _share_axes(moments: Sequence[tuple[str, str]]) -> Markup:
-    """Lines at quarters, and up to four moments below; the inner ones give way where the chart is narrow."""
+    """Lines at quarters, and up to four moments below; in a narrow chart the inner ones are hidden."""
     parts = []
     for quarter in range(5):
         y = round(_SHARES * (1 - quarter / 4))
@@ -265,7 +265,7 @@ def _share_axes(moments: Sequence[tuple[str, str]]) -> Markup:
 
 
 def rewards(campaign: Overview, lines: Sequence[ArmLine], measure: Measure) -> Chart | None:
-    """Histograms of the arms' rewards, one below the other, with mean and measure marked; None without any."""
+    """A histogram of each arm's rewards, with its mean and risk marked; None without rewards."""
     known = [line for line in lines if line.rewards and line.colour is not None]
     if not known:
         return None
@@ -302,7 +302,7 @@ def rewards(campaign: Overview, lines: Sequence[ArmLine], measure: Measure) -> C
 
 
 def _bins(values: NDArray[np.float64], edges: NDArray[np.float64], axis: Axis, top: int) -> Markup:
-    """The bars of a histogram, the longest as high as there is room."""
+    """The bars of a histogram, the tallest as high as the chart allows."""
     counts, _ = np.histogram(values, edges)
     bars = [
         _BIN.format(
@@ -320,7 +320,7 @@ def _bins(values: NDArray[np.float64], edges: NDArray[np.float64], axis: Axis, t
 
 
 def parameters(names: Sequence[str], thetas: Sequence[Theta]) -> Chart:
-    """The first parameters, one for each name, with their intervals; arms one below the other within a parameter."""
+    """The first parameters, one per name, with intervals; within a parameter one line per arm."""
     spans = [list(theta.intervals[: len(names)]) or [None] * len(names) for theta in thetas]
     ends = [0.0]
     for theta, intervals in zip(thetas, spans, strict=True):
@@ -344,8 +344,8 @@ def parameters(names: Sequence[str], thetas: Sequence[Theta]) -> Chart:
     title = "change in the estimate per unit"
     svg = _PLOT.format(
         height + _AXIS_HEIGHT,
-        "Parameters of the model",
-        "Each with its 95% interval; the numbers are in the table below.",
+        "Coefficients of the model",
+        "Each with its 95% interval. The numbers are in the table below.",
         axis.grid(height, title) + Markup().join(rows),
     )
     keys = [Key(theta.arm_id, "arm", theta.colour) for theta in thetas if theta.arm_id]
@@ -353,7 +353,7 @@ def parameters(names: Sequence[str], thetas: Sequence[Theta]) -> Chart:
 
 
 def _whisker(axis: Axis, interval: Sequence[float], y: int) -> Markup:
-    """A line over an interval, with ends; nothing for none."""
+    """A line over an interval, with caps; nothing without an interval."""
     if not interval:
         return Markup()
     start, end = axis.at(interval[0]), axis.at(interval[1])
@@ -362,14 +362,14 @@ def _whisker(axis: Axis, interval: Sequence[float], y: int) -> Markup:
 
 
 def _with_interval(value: float, interval: Sequence[float]) -> str:
-    """A number, and its interval where there is one."""
+    """A number, with its interval if it has one."""
     if not interval:
         return number(value)
     return f"{number(value)}, {INTERVAL} {number(interval[0])} to {number(interval[1])}"
 
 
 def _time_format(first: int, last: int) -> str:
-    """As much of a time, in UTC, as tells the ends of a range apart."""
+    """A format with as much of a time as tells the ends of a range apart."""
     seconds = (last - first) / 1e6
     if seconds < 3_600:
         return "%H:%M:%S"

@@ -1,4 +1,4 @@
-"""Numbers and terms in the words of somebody who has not read the paper."""
+"""Numbers and terms as people write them."""
 
 import math
 
@@ -6,21 +6,16 @@ from prudent.campaigns import CampaignConfiguration
 
 NONE, MINUS = "\N{EN DASH}", "\N{MINUS SIGN}"
 REASONS = {
-    "index": ("best index", "Its estimate plus its bonus was the largest."),
-    "warmup": ("warm-up", "Each arm is tried a few times before the numbers decide."),
-    "greedy": ("greedy", "The request asked for the best estimate, without exploring."),
-    "only-arm": ("only arm", "There was nothing else to choose from."),
-    "external": ("external", "The application had chosen already; Prudent only kept the record."),
-}
-MODELS = {
-    "multi-armed": "no features",
-    "disjoint": "one context a request, each arm learns by itself",
-    "shared": "features per arm, all arms learn together",
+    "index": ("largest index", "No arm had a larger sum of estimate and bonus."),
+    "warmup": ("warm-up", "Each arm is tried a few times before the index decides."),
+    "greedy": ("greedy", "The request asked for the best estimate, without exploration."),
+    "only-arm": ("only arm", "No other arm was available."),
+    "external": ("external", "The application made the choice; Prudent only recorded it."),
 }
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """A number as people write it: a few significant digits, a real minus sign; a dash for none."""
+    """A few significant digits and a real minus sign; a dash for None."""
     if value is None or not math.isfinite(value):
         return NONE
     if value == 0:
@@ -31,24 +26,24 @@ def number(value: float | None, digits: int = 3) -> str:
 
 
 def fixed(value: float | None, decimals: int) -> str:
-    """A number in a column of its like; a dash for none."""
+    """A number with so many decimals, for a column; a dash for None."""
     if value is None or not math.isfinite(value):
         return NONE
     return f"{value:,.{decimals}f}".replace("-", MINUS)
 
 
 def decimals_for(largest: float) -> int:
-    """Decimals that show about four digits of numbers of this size."""
+    """How many decimals show about four digits of numbers up to this size."""
     return 3 if largest <= 0 else min(8, max(0, 3 - round(math.log10(largest))))
 
 
 def short(identifier: str) -> str:
-    """An id that fits into a column. Its end tells apart the ids that the server makes: they begin with the time."""
+    """An id short enough for a column. It keeps the end, because ids made by the server begin with the time."""
     return identifier if len(identifier) <= 16 else f"{identifier[:4]}\N{HORIZONTAL ELLIPSIS}{identifier[-8:]}"
 
 
 def count(value: int) -> str:
-    """A whole number with thousands apart."""
+    """A whole number with a thousands separator."""
     return f"{value:,}"
 
 
@@ -58,7 +53,7 @@ def plural(value: int, noun: str) -> str:
 
 
 def percent(share: float | None) -> str:
-    """A share; a dash for none, and never 0% or 100% for what is not."""
+    """A share; a dash for None, and 0% or 100% only for exactly that."""
     if share is None:
         return NONE
     if 0 < share < 0.01:
@@ -69,10 +64,10 @@ def percent(share: float | None) -> str:
 
 
 def feature_names(configuration: CampaignConfiguration) -> list[str]:
-    """A name for each feature of a request: the configuration's own, or x1, x2 and so on."""
+    """The name of each feature of a request, or its place in the request where the configuration names none."""
     model = configuration.model
     if model.type == "multi-armed":
         return []
     if model.features is not None:
         return [feature.name for feature in model.features]
-    return [f"x{place}" for place in range(1, model.dimension + 1)]
+    return [f"{'features' if model.type == 'shared' else 'context'}[{place}]" for place in range(model.dimension)]

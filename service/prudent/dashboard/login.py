@@ -1,4 +1,4 @@
-"""Signing in with an API key, for browsers: they keep a session, never the key. And the forms that browsers send."""
+"""Signing in with an API key: the browser keeps a session, never the key. Also reads the forms that browsers send."""
 
 import asyncio
 from urllib.parse import parse_qsl, urlsplit
@@ -19,21 +19,21 @@ FIELDS_MAX = 2_000
 def check_origin(request: Request) -> None:
     """Raise BadBodyError unless the form was sent by a page of this address.
 
-    A browser says where a form comes from: a page of another site must not use the reader's session, nor an open
-    service of the reader's machine. What says nothing is no browser, and has the API.
+    A browser states where a form comes from. A page of another site must use neither the reader's session nor an open
+    service on the reader's machine. A client that states no origin is not a browser, and should use the API.
     """
     origin = request.headers.get("origin", "")
     site = request.headers.get("sec-fetch-site", "same-origin")
     if not origin or urlsplit(origin).netloc != request.headers.get("host") or site != "same-origin":
-        raise BadBodyError(403, "this form was not sent by a page of this service")
+        raise BadBodyError(403, "the form was not sent from a page of this service")
 
 
 async def read_form(request: Request) -> dict[str, str]:
-    """The fields of a form; the last one of a name counts. Raises BadBodyError."""
+    """The fields of a form; of repeated names the last counts. Raises BadBodyError."""
     check_origin(request)
     kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
-        raise BadBodyError(415, "a form is application/x-www-form-urlencoded")
+        raise BadBodyError(415, "a form must be sent as application/x-www-form-urlencoded")
     body = bytearray()
     try:
         async with asyncio.timeout(FORM_SECONDS_MAX):
@@ -66,7 +66,7 @@ def login_routes(pages: Pages, ring: KeyRing, sessions: Sessions) -> APIRouter:
         key, wanted = form.get("key", "").strip().encode(), _inside(form.get("next", "/"))
         if ring.role_of(key) is None:
             if ring.is_loaded:
-                status, text = 401, "This is no valid key. It may have been revoked, or not copied as a whole."
+                status, text = 401, "This key is not valid. It may have been revoked, or only partly copied."
             else:
                 status, text = 503, "The keys are not loaded yet: try again in a moment."
             return pages.render(request, "login.html", status, wanted=wanted, error=text)
@@ -97,7 +97,7 @@ def login_routes(pages: Pages, ring: KeyRing, sessions: Sessions) -> APIRouter:
 
 
 def _inside(wanted: str) -> str:
-    """Where to go after signing in: an address of the dashboard and no other site's."""
+    """Where to go after signing in: only to an address of the dashboard, never to another site."""
     path = wanted.partition("?")[0]
     is_ours = is_page(path) and not wanted.startswith("//") and wanted.isascii() and wanted.isprintable()
     return wanted if is_ours and "\\" not in wanted else "/"

@@ -19,18 +19,18 @@ from prudent.store.overview import PLAYS_MAX, PlayRow, RecentRow
 from prudent.store.tables import ArmRow, features_from_bytes
 
 RECENT = 100
-"""Newest decisions of which all is read: for the list, the share that explores, and the usual features."""
+"""Latest decisions read in full: for the tables, the share of exploration, and the usual features."""
 COLOURS = 8
-"""Arms that have a colour of their own, and so a place in the charts."""
+"""Arms with a colour of their own, and so a place in the charts."""
 LISTED_MAX = 60
 """Campaigns on a page of the list."""
 PREVIEWED_MAX = 200
-"""Arms whose estimate is asked for."""
+"""Arms whose estimates are computed for a page."""
 
 
 @dataclass(frozen=True)
 class Overview:
-    """A campaign as the tables have it.
+    """A campaign as stored.
 
     decisions: how many in all; plays: the newest of them, newest first; recent: the newest `RECENT`, with all columns.
     rewards: (n,) of each arm, of the whole log or evenly from all over it.
@@ -47,8 +47,13 @@ class Overview:
 
     @property
     def unlearned(self) -> int:
-        """Rewards that wait for the end of a pause."""
+        """Rewards that will be learned after a pause."""
         return 0 if self.row.learn_limit is None else max(0, self.row.head - self.row.learn_limit)
+
+    @property
+    def latest(self) -> str:
+        """The decisions in `recent`, in words."""
+        return "the latest decision" if len(self.recent) == 1 else f"the latest {len(self.recent)} decisions"
 
     @property
     def waiting(self) -> int:
@@ -57,26 +62,26 @@ class Overview:
 
     @property
     def all_plays_read(self) -> bool:
-        """Whether `plays` are all decisions there are."""
+        """Whether `plays` holds every decision."""
         return len(self.plays) < PLAYS_MAX or self.decisions <= PLAYS_MAX
 
     @property
     def decimals(self) -> int:
-        """Of rewards, in tables."""
+        """Decimals of rewards in tables."""
         return formatting.decimals_for(
             max((float(np.abs(values).max()) for values in self.rewards.values()), default=0.0)
         )
 
     @property
     def arm_ids(self) -> list[str]:
-        """Registered arms in their order, then those that only requests or the log know."""
+        """Registered arms in order, then those known only from requests or the log."""
         registered = [arm.arm_id for arm in self.arms]
         known = dict.fromkeys([*registered, *sorted({play.arm_id for play in self.plays} | self.rewards.keys())])
         return list(known)
 
     @property
     def coloured(self) -> dict[str, int]:
-        """The arms in the charts, the most played ones of too many, with the numbers of their colours from 1."""
+        """The arms in the charts, with the numbers of their colours."""
         return colours(self.arm_ids, self.plays, self.rewards)
 
 
@@ -91,7 +96,7 @@ def colours(
 
 
 def read_overview(connection: Connection, campaign_id: str) -> Overview | None:
-    """All of it; None if there is no such campaign."""
+    """The campaign, or None if it does not exist."""
     row = campaigns.find_campaign(connection, campaign_id)
     if row is None:
         return None
@@ -112,7 +117,7 @@ def read_overview(connection: Connection, campaign_id: str) -> Overview | None:
 
 
 def usual_features(campaign: Overview) -> NDArray[np.float64] | None:
-    """(d,) the mean of the newest decisions' features, as sent; None where there are none."""
+    """(d,) the mean of the latest decisions' features, as sent; None without any."""
     if campaign.configuration.model.type == "multi-armed":
         return None
     rows = [features_from_bytes(one.features) for one in campaign.recent]
@@ -120,7 +125,7 @@ def usual_features(campaign: Overview) -> NDArray[np.float64] | None:
 
 
 def usual_request(campaign: Overview) -> Select | None:
-    """A request like the newest ones, to preview; None where nothing is known that could be asked.
+    """A request like the latest ones, to preview; None where there is nothing to ask about.
 
     disjoint: with the mean context of the newest decisions; shared: the registered arms' features, and for others the
     newest ones that were chosen.
@@ -146,7 +151,7 @@ def usual_request(campaign: Overview) -> Select | None:
 
 
 def default_features(configuration: CampaignConfiguration) -> NDArray[np.float64]:
-    """(d,) the centers of the features, where the configuration names any; else zeros."""
+    """(d,) the centers of the features where the configuration names them, else zeros."""
     model = configuration.model
     if model.type == "multi-armed":
         return np.zeros(0)

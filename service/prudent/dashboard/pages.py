@@ -1,4 +1,4 @@
-"""The pages that show: the list of campaigns, a campaign, a decision."""
+"""The pages that only show: the list of campaigns, a campaign, a decision."""
 
 import orjson
 from fastapi import APIRouter, Request, Response
@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request, Response
 from prudent.dashboard import formatting
 from prudent.dashboard.campaign_view import decision_view, health
 from prudent.dashboard.overview import LISTED_MAX, Overview, read_list
-from prudent.dashboard.queries import Looks, is_id
+from prudent.dashboard.queries import Queries, is_id
 from prudent.dashboard.rendering import Pages, asks_for_keys, base_address, curl, page
 from prudent.dashboard.try_select import make_form, read_request
 from prudent.errors import NotFoundError
@@ -15,9 +15,9 @@ from prudent.store.overview import PLAYS_MAX
 from prudent.store.read_pool import Reader
 
 ARMS_MAX = 50
-"""Arms in a table; the charts have fewer."""
-SHOWN = 12
-"""Decisions in the list of the newest."""
+"""Arms in a table; the charts show fewer."""
+LATEST = 12
+"""Decisions in the table of the latest ones."""
 FIRST_CAMPAIGN = {
     "campaign_id": "couriers",
     "description": "Which courier should take the parcel?",
@@ -27,8 +27,8 @@ FIRST_CAMPAIGN = {
 }
 
 
-def page_routes(ledger: Ledger, read: Reader, looks: Looks, pages: Pages) -> APIRouter:
-    """``/`` and what hangs on it."""
+def page_routes(ledger: Ledger, read: Reader, queries: Queries, pages: Pages) -> APIRouter:
+    """``/`` and the pages below it."""
     router = APIRouter(include_in_schema=False)
 
     @page(router, pages, "/")
@@ -47,7 +47,7 @@ def page_routes(ledger: Ledger, read: Reader, looks: Looks, pages: Pages) -> API
 
     @page(router, pages, "/dashboard/campaigns/{campaign_id}")
     async def show_campaign(request: Request, campaign_id: str) -> Response:
-        view = await looks.campaign(campaign_id)
+        view = await queries.campaign(campaign_id)
         campaign = view.campaign
         return pages.render(
             request,
@@ -58,17 +58,17 @@ def page_routes(ledger: Ledger, read: Reader, looks: Looks, pages: Pages) -> API
             lines=view.lines[:ARMS_MAX],
             more_arms=max(0, len(view.lines) - ARMS_MAX),
             findings=health(campaign, view.report, ledger.fault),
-            recent=campaign.recent[:SHOWN],
+            recent=campaign.recent[:LATEST],
             plays_max=PLAYS_MAX,
             curls=_curls(request, campaign),
         )
 
     @page(router, pages, "/dashboard/campaigns/{campaign_id}/decisions/{decision_id}")
     async def show_decision(request: Request, campaign_id: str, decision_id: str) -> Response:
-        campaign = await looks.overview(campaign_id)
-        made = await looks.decision(campaign, decision_id)
+        campaign = await queries.overview(campaign_id)
+        made = await queries.decision(campaign, decision_id)
         if made is None:
-            raise NotFoundError("this campaign has no such decision")
+            raise NotFoundError("this campaign has no decision with this ID")
         return pages.render(
             request,
             "decision.html",
@@ -82,7 +82,7 @@ def page_routes(ledger: Ledger, read: Reader, looks: Looks, pages: Pages) -> API
 
 
 def _curls(request: Request, campaign: Overview) -> dict[str, str]:
-    """Commands to copy: how a program asks, how it reports, and how learning goes on after a pause."""
+    """Commands to copy: a select, a reward, and the end of a pause."""
     base, with_key = base_address(request), asks_for_keys(request)
     campaign_id = campaign.configuration.campaign_id
     body, _ = read_request(campaign_id, make_form(campaign, {}))

@@ -1,4 +1,4 @@
-"""What the pages know: from the tables by the reader's threads, from the model as ``/model`` has it."""
+"""What the pages read: rows of the tables in the read pool's threads, the model's numbers as ``/model`` has them."""
 
 import asyncio
 import re
@@ -21,47 +21,47 @@ from prudent.store.overview import RecentRow
 from prudent.store.read_pool import Reader
 
 V = TypeVar("V")
-KEPT_MAX = 16
-"""Things kept: of a campaign with many decisions about 3 MB."""
+CACHED_MAX = 16
+"""Cached values; that of a campaign with many decisions takes about 3 MB."""
 COSTLY = 20
-"""Something that took a second to make is made again after so many seconds at the earliest, changed or not."""
+"""A value is rebuilt at the earliest after this many times as long as it took to build, changed or not."""
 SECONDS_MAX = 60.0
-"""Something that has changed is never older than this."""
+"""A value that has changed is never served for longer than this."""
 
 
 @dataclass
-class _Kept:
+class _Cached:
     stamp: Hashable
-    made_at: float
+    built_at: float
     seconds: float
     value: Any
 
 
-class Remembered:
-    """Values by name, with the stamp of what they were made of. clock: seconds, monotonic."""
+class Cache:
+    """Values by name, each with a stamp of its source. clock: seconds, monotonic."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._kept: OrderedDict[Hashable, _Kept] = OrderedDict()
+        self._values: OrderedDict[Hashable, _Cached] = OrderedDict()
         self._locks: dict[Hashable, tuple[asyncio.Lock, int]] = {}
 
     async def get(self, name: Hashable, stamp: Hashable, make: Callable[[], Awaitable[V]]) -> V:
-        """The value that was made of the same stamp, or lately enough for its cost; else a new one. One at a time."""
+        """The cached value if its stamp is the same or it is recent for its cost; else a new one, built only once."""
         lock, waiting = self._locks.get(name, (asyncio.Lock(), 0))
         self._locks[name] = lock, waiting + 1
         try:
             async with lock:
-                kept = self._kept.get(name)
-                if kept is None or not self._is_fresh(kept, stamp):
+                cached = self._values.get(name)
+                if cached is None or not self._is_fresh(cached, stamp):
                     started = self._clock()
                     value = await make()
-                    kept = _Kept(stamp, self._clock(), self._clock() - started, value)
-                    self._kept[name] = kept
-                    if len(self._kept) > KEPT_MAX:
-                        self._kept.popitem(last=False)
-                if name in self._kept:
-                    self._kept.move_to_end(name)
-                found: V = kept.value
+                    cached = _Cached(stamp, self._clock(), self._clock() - started, value)
+                    self._values[name] = cached
+                    if len(self._values) > CACHED_MAX:
+                        self._values.popitem(last=False)
+                if name in self._values:
+                    self._values.move_to_end(name)
+                found: V = cached.value
                 return found
         finally:
             lock, waiting = self._locks[name]
@@ -70,12 +70,12 @@ class Remembered:
             else:
                 del self._locks[name]
 
-    def _is_fresh(self, kept: _Kept, stamp: Hashable) -> bool:
-        return kept.stamp == stamp or self._clock() - kept.made_at < min(COSTLY * kept.seconds, SECONDS_MAX)
+    def _is_fresh(self, cached: _Cached, stamp: Hashable) -> bool:
+        return cached.stamp == stamp or self._clock() - cached.built_at < min(COSTLY * cached.seconds, SECONDS_MAX)
 
 
 class Stamp(NamedTuple):
-    """What changes whenever a campaign's page would; equal stamps, equal pages."""
+    """Changes whenever a campaign's page would; equal stamps mean equal pages."""
 
     key: int
     revision: int
@@ -84,21 +84,21 @@ class Stamp(NamedTuple):
     newest: tuple[int, str] | None
 
 
-class Looks:
-    """Looks at campaigns, and remembers for a moment what it saw."""
+class Queries:
+    """Reads campaigns, and caches them for a moment, so that many readers of a page cost no more than one."""
 
     def __init__(self, ledger: Ledger, read: Reader) -> None:
         self._ledger, self._read = ledger, read
-        self._remembered = Remembered(time.monotonic)
+        self._cache = Cache(time.monotonic)
 
     async def overview(self, campaign_id: str) -> Overview:
-        """The campaign as the tables have it. Raises NotFoundError."""
+        """The campaign as stored. Raises NotFoundError."""
         return (await self._stamped(campaign_id))[1]
 
     async def campaign(self, campaign_id: str) -> CampaignView:
-        """The campaign with what its model says. Raises NotFoundError."""
+        """All that the campaign's page shows. Raises NotFoundError."""
         stamp, campaign = await self._stamped(campaign_id)
-        return await self._remembered.get(("view", campaign_id), stamp, lambda: self._view(campaign))
+        return await self._cache.get(("view", campaign_id), stamp, lambda: self._view(campaign))
 
     async def preview(self, request: Select) -> Prospect:
         """What a select would choose now. Raises CommandError and UnavailableError."""
@@ -114,14 +114,14 @@ class Looks:
     async def _stamped(self, campaign_id: str) -> tuple[Stamp, Overview]:
         stamp = await self._read(_read_stamp, campaign_id) if is_id(campaign_id) else None
         if stamp is None:
-            raise NotFoundError("there is no such campaign")
+            raise NotFoundError("there is no campaign with this ID")
 
         async def make() -> Overview | None:
             return await self._read(read_overview, campaign_id)
 
-        campaign = await self._remembered.get(("overview", campaign_id), stamp, make)
+        campaign = await self._cache.get(("overview", campaign_id), stamp, make)
         if campaign is None:
-            raise NotFoundError("there is no such campaign")
+            raise NotFoundError("there is no campaign with this ID")
         return stamp, campaign
 
     async def _view(self, campaign: Overview) -> CampaignView:
@@ -142,11 +142,11 @@ class Looks:
         try:
             return await self.preview(request)
         except (CommandError, UnavailableError):
-            return None  # such as a change between the look at the tables and this one; the next look is right
+            return None  # the campaign changed after the tables were read; the next refresh is right
 
 
 def is_id(text: str) -> bool:
-    """Whether it could be an id: nothing else may reach the database."""
+    """Whether the text has the form of an id; nothing else may reach the database."""
     return re.fullmatch(ID_PATTERN, text) is not None
 
 

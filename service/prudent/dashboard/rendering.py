@@ -86,10 +86,10 @@ class Assets:
         return f"/dashboard/static/{name}?v={self._assets[name].version}"
 
     async def respond(self, name: str, request: Request) -> Response:
-        """The file, or 304 where the browser has it; 404 for a name that is none."""
+        """The file, 304 where the browser already has it, or 404 for an unknown name."""
         asset = self._assets.get(name)
         if asset is None:
-            return Response("there is no such file", 404, media_type="text/plain")
+            return Response("file not found", 404, media_type="text/plain")
         is_current = request.query_params.get("v") == asset.version
         zipped = "gzip" in request.headers.get("accept-encoding", "")
         headers = {
@@ -133,6 +133,7 @@ class Pages:
             number=formatting.number,
             percent=formatting.percent,
             count=formatting.count,
+            plural=formatting.plural,
             fixed=formatting.fixed,
             short=formatting.short,
             instant=instant,
@@ -154,7 +155,7 @@ class Pages:
 
 
 def page(router: APIRouter, pages: Pages, path: str, method: str = "GET") -> Callable[[Endpoint], Endpoint]:
-    """Add a route for browsers: what goes wrong is said on a page."""
+    """Add a route for browsers, whose errors are pages as well."""
 
     def register(endpoint: Endpoint) -> Endpoint:
         @wraps(endpoint)
@@ -162,7 +163,7 @@ def page(router: APIRouter, pages: Pages, path: str, method: str = "GET") -> Cal
             try:
                 return await endpoint(request, *args, **kwargs)
             except (CommandError, UnavailableError, BadBodyError) as error:
-                status, title, text = _told(error)
+                status, title, text = _describe(error)
                 return pages.render(request, "problem.html", status, title=title, text=text)
 
         router.add_api_route(path, answer, methods=[method])
@@ -177,14 +178,14 @@ def sentence(error: CommandError) -> str:
     return error.message if field is None else f"{field}: {error.message}"
 
 
-def _told(error: CommandError | UnavailableError | BadBodyError) -> tuple[int, str, str]:
+def _describe(error: CommandError | UnavailableError | BadBodyError) -> tuple[int, str, str]:
     if isinstance(error, BadBodyError):
-        return error.status, "Not accepted", error.detail
+        return error.status, "Request refused", error.detail
     if isinstance(error, UnavailableError):
-        return 503, "Not available at the moment", error.message
+        return 503, "Temporarily unavailable", error.message
     if isinstance(error, NotFoundError):
         return 404, "Not found", sentence(error)
-    return 422, "Not possible", sentence(error)
+    return 422, "Invalid request", sentence(error)
 
 
 def is_https(request: Request) -> bool:
@@ -193,7 +194,7 @@ def is_https(request: Request) -> bool:
 
 
 def base_address(request: Request) -> str:
-    """Where the reader reaches this service, for commands to copy."""
+    """The address under which the reader reaches this service, for commands to copy."""
     host = request.headers.get("host", "")
     if not _HOST.fullmatch(host):
         host = "127.0.0.1:8000"
@@ -206,7 +207,7 @@ def asks_for_keys(request: Request) -> bool:
 
 
 def curl(base: str, path: str, body: Mapping[str, Any], *, with_key: bool) -> str:
-    """A command for a shell. The body has ids and numbers alone, so nothing in it ends the quotes."""
+    """A shell command. The body holds only ids and numbers, so nothing in it can end the quotes."""
     lines = [f"curl -s {base}{path}", "-H 'Content-Type: application/json'"]
     if with_key:
         lines.append('-H "X-API-Key: $PRUDENT_API_KEY"')
@@ -215,12 +216,12 @@ def curl(base: str, path: str, body: Mapping[str, Any], *, with_key: bool) -> st
 
 
 def step(value: str) -> str:
-    """A part of a path or query."""
+    """Quote a segment of a path, or a value in a query."""
     return quote(value, safe="")
 
 
 def instant(microseconds: int) -> Markup:
-    """A time in UTC; the page's script turns it into the reader's own way of saying it."""
+    """A time in UTC; the page's script shows it relative to now."""
     when = datetime.fromtimestamp(microseconds / 1e6, UTC)
     machine, text = when.isoformat(timespec="milliseconds"), f"{when:%Y-%m-%d %H:%M:%S} UTC"
     return Markup('<time datetime="{}" title="{}">{}</time>').format(machine, text, text)  # format escapes

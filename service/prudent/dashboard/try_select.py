@@ -1,6 +1,6 @@
-"""The page where a select is tried by hand: a preview records nothing, a decision is a select like any other.
+"""The page for trying a select by hand: a preview records nothing, a decision is a select like any other.
 
-Its form is made from the campaign, read back into a request, and shown as the curl that does the same.
+The form is built from the campaign, read back into a request, and shown as the curl command that sends the same.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ from prudent.dashboard.charts import ArmLine, Chart
 from prudent.dashboard.formatting import feature_names
 from prudent.dashboard.login import read_form
 from prudent.dashboard.overview import COLOURS, Overview, default_features, usual_features
-from prudent.dashboard.queries import Looks
+from prudent.dashboard.queries import Queries
 from prudent.dashboard.rendering import HEADERS, Pages, asks_for_keys, base_address, curl, page, sentence, step
 from prudent.errors import ConflictError, InvalidCommandError
 from prudent.ledger.commands import Decision, Prospect, Select
@@ -64,12 +64,12 @@ class Form:
 
 
 def is_input(name: str) -> bool:
-    """Whether a field belongs to the request; what else is sent is left out."""
+    """Whether a field belongs to the request; other fields are ignored."""
     return name in {"asked", "explore", LISTED} or name.startswith("x.")
 
 
 def make_form(campaign: Overview, values: Mapping[str, str]) -> Form:
-    """The form, with what was sent before; where nothing was, with what newest requests looked like."""
+    """The form with the submitted values, or else with values like those of the latest requests."""
     kind = campaign.configuration.model.type
     explore = "explore" in values or "asked" not in values
     if kind == "multi-armed":
@@ -88,14 +88,14 @@ def make_form(campaign: Overview, values: Mapping[str, str]) -> Form:
 
 
 def read_request(campaign_id: str, form: Form) -> tuple[dict[str, Any], dict[str, str]]:
-    """The body of a select as the form says, and what is wrong with it by the name of the input."""
+    """The body of a select, and messages by the name of the input they concern."""
     body: dict[str, Any] = {"campaign_id": campaign_id}
     errors: dict[str, str] = {}
     if form.json is not None:
         try:
             listed = orjson.loads(form.json)
         except orjson.JSONDecodeError:
-            errors[LISTED] = "is not valid JSON"
+            errors[LISTED] = "The text is not valid JSON"
         else:
             body["arms" if form.kind == "shared" else "context"] = listed
     elif form.groups:
@@ -122,7 +122,7 @@ def to_command(body: dict[str, Any]) -> Select:
 
 
 def _rows(campaign: Overview) -> list[tuple[str, list[float]]]:
-    """What there is to fill in: (arm, features) of the shared model, ("", context) of the disjoint one."""
+    """Default values: (arm, features) for a shared model, ("", context) for a disjoint one."""
     if campaign.configuration.model.type == "disjoint":
         usual = usual_features(campaign)
         return [("", (default_features(campaign.configuration) if usual is None else usual).tolist())]
@@ -157,23 +157,23 @@ def _number(one: Input, errors: dict[str, str]) -> float:
     try:
         return float(one.value)
     except ValueError:
-        errors[one.name] = f"{one.label}: fill in a number"
+        errors[one.name] = f"{one.label}: enter a number"
         return 0.0
 
 
-def try_routes(ledger: Ledger, looks: Looks, pages: Pages) -> APIRouter:
+def try_routes(ledger: Ledger, queries: Queries, pages: Pages) -> APIRouter:
     """``/dashboard/campaigns/{campaign_id}/try``."""
     router = APIRouter(include_in_schema=False)
     path = "/dashboard/campaigns/{campaign_id}/try"
 
     @page(router, pages, path)
     async def show(request: Request, campaign_id: str) -> Response:
-        return await answer(request, await looks.overview(campaign_id), dict(request.query_params))
+        return await answer(request, await queries.overview(campaign_id), dict(request.query_params))
 
     @page(router, pages, path, "POST")
     async def send(request: Request, campaign_id: str) -> Response:
         values = {name: value for name, value in (await read_form(request)).items() if is_input(name)}
-        campaign = await looks.overview(campaign_id)
+        campaign = await queries.overview(campaign_id)
         body, errors = read_request(campaign_id, make_form(campaign, values))
         if errors:
             return await answer(request, campaign, values, 422)
@@ -181,7 +181,7 @@ def try_routes(ledger: Ledger, looks: Looks, pages: Pages) -> APIRouter:
             decision: Decision = await ledger.submit(to_command(body))
         except (InvalidCommandError, ConflictError) as error:
             return await answer(request, campaign, values, 422, sentence(error))
-        # back to a GET, so that reloading decides nothing
+        # redirect to a GET, so that a reload records nothing
         query = urlencode(values | {"decision": decision.row.decision_id})
         root = request.scope.get("root_path", "")
         address = f"{root}/dashboard/campaigns/{step(campaign_id)}/try?{query}#decision"
@@ -195,10 +195,10 @@ def try_routes(ledger: Ledger, looks: Looks, pages: Pages) -> APIRouter:
         prospect = None
         if not errors and refusal is None:
             try:
-                prospect = await looks.preview(to_command(body))
+                prospect = await queries.preview(to_command(body))
             except (InvalidCommandError, ConflictError) as error:
                 refusal = sentence(error)
-        made = await looks.decision(campaign, values["decision"]) if values.get("decision") else None
+        made = await queries.decision(campaign, values["decision"]) if values.get("decision") else None
         return pages.render(
             request,
             "try.html",

@@ -1,13 +1,13 @@
-// Says what a chart shows where one points, and lifts out an arm that is pressed in a legend. Charts need neither.
+// Tooltips for the charts, and legends that highlight an arm. The charts are complete without this script.
 "use strict";
 
 (() => {
-  const OFFSET = 14; // pixels between the pointer and what is said
+  const OFFSET = 14; // pixels between pointer and tooltip
   const tip = document.createElement("div");
   tip.className = "tip";
   tip.hidden = true;
 
-  // The title of what is pointed at, or of a group that it belongs to. Moved, or the browser would show it as well.
+  // The title of the element under the pointer or of a group around it, moved so that the browser shows no second tooltip.
   function textAt(element) {
     for (let one = element; one instanceof SVGElement; one = one.parentNode) {
       const title = [...one.children].find((child) => child.localName === "title");

@@ -1,9 +1,9 @@
-// Keeps the page up to date without losing the reader's place, tells times as people do, and copies commands.
+// Keeps the page up to date without losing the reader's place, shows times relative to now, and copies commands.
 "use strict";
 
 (() => {
   const EVERY_MS = 5000;
-  const COSTLY = 20; // a page that takes long to make is asked for less often
+  const COSTLY = 20; // a page that takes long to build is requested less often
   const button = document.getElementById("live");
   let wait = EVERY_MS;
   let timer = null;
@@ -17,7 +17,7 @@
     return "just now";
   }
 
-  function tellTimes() {
+  function showTimes() {
     for (const one of document.querySelectorAll("time[datetime]")) {
       const text = ago((Date.now() - Date.parse(one.dateTime)) / 1000);
       if (one.textContent !== text) one.textContent = text;
@@ -47,7 +47,7 @@
       if (again) again.focus({ preventScroll: true });
     }
     document.dispatchEvent(new Event("prudent:replaced"));
-    tellTimes();
+    showTimes();
     offerCopies();
   }
 
@@ -61,16 +61,16 @@
     try {
       const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
       if (answer.redirected) {
-        say("Signed out: reload", true);
+        say("Signed out, please reload", true);
         isOn = false;
       } else if (answer.ok) {
         replace(new DOMParser().parseFromString(await answer.text(), "text/html"));
         say("Live", false);
       } else {
-        say(`Not up to date (${answer.status})`, true);
+        say(`Out of date (HTTP ${answer.status})`, true);
       }
     } catch {
-      say("No answer, trying again", true);
+      say("No response, retrying", true);
     }
     document.documentElement.dataset.refreshed = String(Number(document.documentElement.dataset.refreshed || 0) + 1);
     wait = Math.max(EVERY_MS, COSTLY * (performance.now() - started));
@@ -83,12 +83,12 @@
   }
 
   function start() {
-    tellTimes();
+    showTimes();
     offerCopies();
-    setInterval(tellTimes, 10000);
+    setInterval(showTimes, 10000);
     if (!button || !document.querySelector("[data-live]")) return;
     button.hidden = false;
-    button.title = "The page follows what happens. Press to stop it, and again to go on.";
+    button.title = "This page updates itself. Press to stop, press again to resume.";
     button.addEventListener("click", () => {
       isOn = !isOn;
       button.setAttribute("aria-pressed", String(isOn));
