@@ -54,7 +54,8 @@ trust: $(VENV)/.dev ## Every promise of docs/reliability.md at full length, and 
 		TRUST_EXAMPLES=6000 TRUST_STALL_SECONDS=60 TRUST_MOVED_DECISIONS=10000 TRUST_ARM_ROUNDS=1500 \
 		SOAK_UPDATES=100000 $(BIN)/python -m pytest --no-header -q --numprocesses 2 --dist worksteal $(TRUST) \
 		tests/trust tests/transfer tests/api/test_fuzz.py tests/api/test_keys.py tests/api/test_arms_come_and_go.py \
-		tests/end_to_end/test_hostile_clients.py tests/end_to_end/test_reproducibility.py tests/core/test_adversarial.py \
+		tests/end_to_end/test_hostile_bodies.py tests/end_to_end/test_hostile_connections.py \
+		tests/end_to_end/test_reproducibility.py tests/core/test_adversarial.py \
 		tests/core/test_solver.py tests/core/test_distributions.py tests/core/measures
 
 pictures: $(VENV)/.dev ## Play the dashboard's user story in Chromium; writes docs/pictures/dashboard-*.png

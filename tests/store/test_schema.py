@@ -1,15 +1,16 @@
 """Migrations make the schema that the code declares, once, whoever starts them."""
 
 import threading
+import time
 
 import pytest
 from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import text
+from sqlalchemy import Connection, text
 
-from prudent.store import schema
+from prudent.store import engines, schema
 from prudent.store.engines import create_read_engine, create_write_engine, parse_database_url
 from prudent.store.schema import UnknownRevisionError, current_revision, latest_revision, migrate
 from prudent.store.tables import metadata
@@ -32,6 +33,21 @@ def test_the_revisions_are_those_of_the_files() -> None:
     files = ScriptDirectory.from_config(schema._configuration())
     assert tuple(script.revision for script in files.walk_revisions())[::-1] == schema.REVISIONS
     assert files.get_heads() == [latest_revision()]
+
+
+def test_a_migration_may_be_slow_between_statements(postgres_database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Alembic is imported inside the transaction: on a slow machine PostgreSQL would end it as idle."""
+    read = schema.current_revision
+
+    def read_slowly(connection: Connection) -> str | None:
+        time.sleep(0.2)
+        return read(connection)
+
+    monkeypatch.setattr(engines, "IDLE_IN_TRANSACTION_TIMEOUT_MS", 50)
+    monkeypatch.setattr(schema, "current_revision", read_slowly)
+    engine = create_write_engine(parse_database_url(postgres_database))
+    assert migrate(engine) == (None, latest_revision())
+    engine.dispose()
 
 
 def test_down_and_up_again(database_url: str) -> None:
