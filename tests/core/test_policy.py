@@ -10,6 +10,7 @@ from prudent.core.confidence import ConfidenceSettings
 from prudent.core.estimators import Estimator, ExactMinimizer, OnePass, OnlineGradient, Ridge
 from prudent.core.measures import ExpectileLoss, Loss, SquaredLoss
 from prudent.core.policy import FeatureMap, Policy, Scores, choose
+from prudent.core.snapshot import CorruptSnapshotError
 
 
 def scores(estimates: list[float], bonuses: list[float] | float = 0.0) -> Scores:
@@ -139,6 +140,19 @@ def test_a_loaded_state_goes_on_to_the_last_bit(kind: str, count: int) -> None:
         teach(learner, 40, seed=9)
     assert loaded.dump() == original.dump()
     assert score(loaded) == score(original)
+
+
+def test_the_exact_minimiser_is_rebuilt_from_the_log() -> None:
+    """A snapshot that stands in the database by mistake would stop the worker that loads it, or be believed."""
+    exact, ridge = policy("exact", 2), policy("ridge", 2)
+    teach(exact, 20)
+    before = score(exact)
+    assert exact.dump() is None
+    dumped = ridge.dump()
+    assert dumped is not None
+    with pytest.raises(CorruptSnapshotError, match="no snapshots"):
+        exact.load(dumped)
+    assert score(exact) == before
 
 
 @pytest.mark.parametrize("kind", ["ridge", "online", "onepass"])

@@ -38,7 +38,7 @@ class ConfidenceSettings:
     linear: bool = False
     """LinUCB's own bonus: one curvature, no projection, so neither conditioning nor a factor 2."""
     norm_bonus: float = 0.0
-    """c_ogd, reward units a unit of the features: a bound on how far the estimate is from the exact one."""
+    """c_ogd, in reward units per feature unit: a bound on how far the estimate is from the exact one."""
 
 
 class Confidence:
@@ -116,7 +116,7 @@ class Confidence:
         return np.asarray(6 * self.settings.delta / (pi * k) ** 2)
 
     def refresh(self, estimator: Estimator, changed: Iterable[int]) -> None:
-        """Recompute the changed blocks' metric, then the radii. O(d^3) a changed block."""
+        """Recompute the changed blocks' metric, then the radii. O(d^3) per changed block."""
         theta = estimator.theta
         blocks = len(theta)
         if blocks > len(self._log_determinants):
@@ -182,7 +182,7 @@ class Confidence:
             images = dgemm(1.0, self._scoring[0], features.T).T
             width = self._widths.item(0)
         else:
-            rows = self._scoring[blocks].reshape(-1, len(features))  # one product of a matrix, not one a block
+            rows = self._scoring[blocks].reshape(-1, len(features))  # one matrix product, not one per block
             images = rows.dot(features).reshape(len(blocks), -1)
             width = self._widths[blocks]
         scaled = images[:, :-1]
@@ -193,7 +193,7 @@ class Confidence:
         return images[:, -1], bonuses
 
     def bonus(self, features: NDArray[np.float64], blocks: NDArray[np.intp] | None = None) -> NDArray[np.float64]:
-        """Bonus of each candidate alone: see ``score``."""
+        """Bonus of each candidate, without its estimate: see ``score``."""
         return self.score(features, blocks)[1]
 
     @property

@@ -93,7 +93,7 @@ class Choice(NamedTuple):
 class Policy:
     """State of one campaign: estimator and confidence.
 
-    One block of parameters for the shared model; one an arm, in order of registration, for the disjoint one.
+    One block of parameters for the shared model; one per arm, in order of registration, for the disjoint one.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class Policy:
         self.set_index(confidence, exploration)
 
     def set_index(self, confidence: ConfidenceSettings, exploration: float) -> None:
-        """Change what touches the index only; what has been learned stays."""
+        """Change the settings of the index; what has been learned stays."""
         self.exploration = exploration
         blocks, dimension = self.estimator.theta.shape
         self.confidence = Confidence(
@@ -198,7 +198,7 @@ class Policy:
         """All that was learned, as bytes; None from an estimator without snapshots, whose state is the log itself."""
         if not self.estimator.has_snapshots:
             return None
-        self.refresh()  # the arrays then depend on the log alone, not on when it was last asked
+        self.refresh()  # the arrays then depend on the log only, not on when they were last asked for
         return pack({**self.estimator.arrays(), "features_above_bound": np.array(self.features_above_bound)})
 
     def load(self, data: bytes) -> None:

@@ -12,7 +12,7 @@ _CHECKSUM_BYTES = 16
 
 
 class CorruptSnapshotError(ValueError):
-    """Bytes that are not, or no longer, what ``pack`` wrote."""
+    """Bytes that ``pack`` did not write, or that were damaged since."""
 
 
 def pack(arrays: dict[str, NDArray[np.float64] | NDArray[np.int64]]) -> bytes:
@@ -27,7 +27,7 @@ def pack(arrays: dict[str, NDArray[np.float64] | NDArray[np.int64]]) -> bytes:
 
 
 def unpack(data: bytes) -> dict[str, NDArray[np.float64] | NDArray[np.int64]]:
-    """What ``pack`` was given. Raises CorruptSnapshotError."""
+    """Return the arrays that ``pack`` was given. Raises CorruptSnapshotError."""
     body = data[_CHECKSUM_BYTES:]
     if len(data) < _CHECKSUM_BYTES + 4 or checksum(body) != data[:_CHECKSUM_BYTES]:
         raise CorruptSnapshotError("the checksum does not match")
@@ -41,5 +41,5 @@ def unpack(data: bytes) -> dict[str, NDArray[np.float64] | NDArray[np.int64]]:
 
 
 def checksum(data: bytes) -> bytes:
-    """16 bytes that change when the data does."""
+    """Return 16 bytes that change when the data does."""
     return blake2b(data, digest_size=_CHECKSUM_BYTES).digest()

@@ -1,6 +1,6 @@
-"""What every estimator's state is made of: rows of matrices, one a block, and histories, with an undo journal.
+"""What every estimator's state is made of: rows of matrices, one per block, and histories, with an undo journal.
 
-A block is a parameter vector of its own: the shared model has one, the disjoint model one an arm. A mark
+A block is a parameter vector of its own: the shared model has one, the disjoint model one per arm. A mark
 copies nothing; a block is copied the first time it changes after the mark, so undoing costs what was touched.
 """
 
@@ -23,7 +23,7 @@ MAGNITUDE_MAX = 1e50
 def check_observation(block: int, blocks: int, x: Array, dimension: int, y: float) -> None:
     """Raise ValueError unless the block exists, x is (dimension,), x and y are finite and not huge."""
     if not 0 <= block < blocks:
-        raise ValueError(f"there is no block {block}; there are {blocks}")
+        raise ValueError(f"unknown block {block}: there are {blocks} blocks")
     if x.shape != (dimension,):
         raise ValueError(f"features must have shape ({dimension},), not {x.shape}")
     # BLAS's norm neither overflows nor warns. Written so that nan, which fails every comparison, is refused too.
@@ -97,21 +97,21 @@ class BlockRows:
         self._whole = None
 
     def touch(self, block: int) -> None:
-        """Say that a block is about to change."""
+        """Save a block that is about to change."""
         if self._marked is None or self._whole is not None:
             return
         if block < self._marked and block not in self._saved:
             self._saved[block] = self._data[block].copy()
 
     def touch_all(self) -> None:
-        """Say that every block is about to change."""
+        """Save every block: all are about to change."""
         if self._marked is not None and self._whole is None:
             self._whole = self._data[: self._marked].copy()
 
     def restore(self) -> None:
         """Return to the mark, byte for byte, and keep it. Raises RuntimeError without a mark."""
         if self._marked is None:
-            raise RuntimeError("there is no mark to restore")
+            raise RuntimeError("restore() needs a mark() first")
         self._data[self._marked : self.count] = 0.0
         if self._whole is not None:
             self._data[: self._marked] = self._whole
@@ -133,7 +133,7 @@ class BlockRows:
         """
         blocks = {len(arrays[name]) for name in self._places if name in arrays}
         if len(blocks) != 1:
-            raise ValueError("the arrays of a state must all be there, with one row a block")
+            raise ValueError("the arrays of a state must be complete, with one row per block")
         loaded = self.like(blocks.pop())
         for name, view in loaded._views.items():  # noqa: SLF001  # of this class
             view[:] = take(arrays, name, view.shape)
@@ -222,7 +222,7 @@ class Histories:
     def restore(self) -> None:
         """Return to the mark and keep it. Raises RuntimeError without a mark."""
         if self._marked is None:
-            raise RuntimeError("there is no mark to restore")
+            raise RuntimeError("restore() needs a mark() first")
         del self._columns[self._marked :], self._rewards[self._marked :], self._lengths[self._marked :]
         for block, length in self._saved.items():
             self._lengths[block] = length

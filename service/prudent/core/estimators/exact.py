@@ -23,8 +23,8 @@ class ExactMinimizer:
 
     The ball is each block's own; `bound` None means none. `refresh` solves the blocks that changed, starting
     from their last theta, so theta is the minimiser to rounding and its last digits depend on when `refresh`
-    was called. A solve without a certificate is not believed: the block keeps its theta (its observations
-    too), and the solve is counted in `uncertified`.
+    was called. A solve without a certificate is discarded: the block keeps its theta and its observations,
+    and the solve is counted in `uncertified`.
 
     Piecewise quadratic losses are refitted from sums (`incremental`), at a cost nearly constant in n. The
     full solver takes over, and a new reference is made, for a block's first fit, where that refit fails or has no
@@ -34,8 +34,9 @@ class ExactMinimizer:
     Public arrays, valid after `refresh` and until `add_block` or `restore`; not to be written to:
     theta (B, d); gram (B, d, d), sum of x x^T; weighted_gram (B, d, d), sum of d2 x x^T at theta, both exactly
     symmetric; multiplier (B,), mu of the solver. Counters over the estimator's life: fits, uncertified,
-    bound_active (fits in which the ball binds), full_fits, corrections. The history is kept, 8 (d + 1) bytes an
-    observation and O(sqrt(n) d) a block, so there is no `arrays`: the state is rebuilt from the log. Not thread safe.
+    bound_active (fits in which the ball binds), full_fits, corrections. The history is kept, 8 (d + 1) bytes per
+    observation and O(sqrt(n) d) per block, so there are no snapshots: the state is rebuilt from the log. Not thread
+    safe.
     Source: algorithms of the project's mathematics page; Saux & Maillard 2023, Section 3.
     """
 
@@ -129,13 +130,13 @@ class ExactMinimizer:
     def refresh(self) -> list[int]:
         """Solve the blocks observed since the last call; return them in order.
 
-        O(n d^2 + d^3) a Newton step of the full solver; O(sqrt(n) d + d^3) a refit without it.
+        O(n d^2 + d^3) per Newton step of the full solver; O(sqrt(n) d + d^3) for a refit without it.
         """
         changed = sorted(self._stale)
         for block in changed:
             if self._histories.length(block):
                 self._rows.touch(block)
-                # What overflows is not certified; it need not be reported as well.
+                # A fit that overflows is not certified, which reports it.
                 with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
                     self._fit(block)
         self._stale.clear()
@@ -262,8 +263,8 @@ class ExactMinimizer:
         return {}
 
     def load(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:  # noqa: ARG002 -- none will do
-        """Raise ValueError: there are no snapshots."""
-        raise ValueError("the exact minimiser has no snapshots")
+        """Raise ValueError: this estimator has no snapshots."""
+        raise ValueError("the exact minimiser has no snapshots: its state is rebuilt from the log")
 
     def is_sane(self) -> bool:
         """Whether everything is finite and the Gram matrices are symmetric, with diagonals not negative."""

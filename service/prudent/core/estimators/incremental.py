@@ -2,9 +2,9 @@
 
 For such a loss d2 takes one value where y >= xi and one where y < xi. So between two fits
 the Hessian changes by the new observations and by those whose residual changed sign, and all else about the fit
-follows from sums over the observations (see `sums`). A fit adds the new observations to the sums, minimises the
+follows from sums over the observations (see `reference`). A fit adds the new observations to the sums, minimises the
 quadratic over the ball, moves the observations that changed sides, and repeats until none does; only those near
-the kink are looked at (see `reference`).
+the kink are examined (see `reference`).
 
 What is certified. ||F + mu theta||_inf, with F from the sums, *plus a bound on the rounding of the sums since the
 reference*, is at most 1e-12 of max_i (sum q |x_i| (|y| + <|x|, |theta|>) + alpha |theta_i|): the scale of the full
@@ -22,8 +22,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from prudent.core.estimators.reference import Reference, refer
-from prudent.core.estimators.sums import Sums, norm
+from prudent.core.estimators.reference import Reference, Sums, norm, refer
 from prudent.core.measures import Array, Loss
 from prudent.core.numerics.newton import CERTIFICATE, POLISH_MIN, Solution
 from prudent.core.numerics.trust_region import QuadraticModel, fitted_multiplier
@@ -108,7 +107,7 @@ class Window:
     def advance(self, features: Array, rewards: Array, gram: Array) -> bool:
         """Refit to all observations, features (n, d) and rewards (n,), n at most `end`; gram: sum x x^T.
 
-        Returns whether theta is certified; if not, this window is spoilt, and theta no more than a place to
+        Returns whether theta is certified; if not, this window must be dropped, and theta is only a place to
         start from. O((m + 1) d^2 + d^3) for m observations that are new or change sides, and O(sqrt(n) d).
         """
         self._fold(features, rewards)
@@ -130,7 +129,7 @@ class Window:
             # From the rounded theta, so that residuals and gradient are those at theta itself.
             self._shift = self.theta - self._reference.theta
             distance = norm(self._shift)
-            # Farther off, observations that are not looked at may have changed sides.
+            # Farther off, observations that are not examined may have changed sides.
             if not distance <= self._reference.limit:
                 return False
             if self._change_sides(newer, distance):
@@ -154,7 +153,7 @@ class Window:
         self._folded = end
 
     def _certifies(self, gradient: Array, gram: Array) -> bool:
-        """Whether theta is the minimiser, and all sums there could be had; sets them and mu."""
+        """Whether theta is certified, with accurate sums there; sets them and mu."""
         self.multiplier = fitted_multiplier(self.theta, gradient, self._bound)
         residual = float(np.abs(gradient + self.multiplier * self.theta).max())
         if not residual <= self.sums.tolerance(self.theta, self._shift, CERTIFICATE):
@@ -165,7 +164,7 @@ class Window:
     def _change_sides(self, newer: Array, distance: float) -> bool:
         """Move the observations whose residual has changed sign; return whether there are any.
 
-        newer: (m, d), features after the reference, all looked at. distance: ||u||.
+        newer: (m, d), features after the reference, all examined. distance: ||u||.
         """
         if self._upper == self._lower:
             return False

@@ -1,4 +1,4 @@
-"""One implicit step an observation: constant cost, no history, nearly the exact minimiser's regret."""
+"""One implicit step per observation: constant cost, no history, nearly the exact minimiser's regret."""
 
 import math
 from collections.abc import Mapping
@@ -19,11 +19,11 @@ REGULARIZATION_MIN, REGULARIZATION_MAX = 1e-50, 1e50
 
 
 class OnePass:
-    """One implicit step an observation, in the metric A of the curvature met so far, for each of B blocks.
+    """One implicit step per observation, in the metric A of the curvature observed so far, for each of B blocks.
 
     Start. The first `start_observations` observations, over all blocks, are kept, and theta is the exact
-    constrained minimiser of what has arrived. When they are complete, theta_0 is theirs, A = sum d2 x x^T at theta_0
-    + alpha I, and they are dropped. With `start_observations` 0, theta_0 = 0 and A = alpha I.
+    constrained minimiser of those that have arrived. When they are complete, theta_0 is their minimiser,
+    A = sum d2 x x^T at theta_0 + alpha I, and they are dropped. With `start_observations` 0, theta_0 = 0, A = alpha I.
 
     Step. For features x and reward y, with u0 = <theta, x> and q = x^T A^-1 x:
 
@@ -37,12 +37,12 @@ class OnePass:
     A^-1 = R R^T is kept by its factor R, (d, d), not triangular, which an observation changes by one rank:
     R -= d2 / (s^2 + s) (R f) f^T, f = R^T x, s = sqrt(1 + d2 q). R R^T cannot become indefinite, and R's condition
     number is the root of A's, so that no digits are lost that a factorisation of A would have kept. After 1e6 steps
-    R^T A R is I to 1e-13 (d = 20, measured), so that R is never computed anew. Time: O(d^2) a step, O(d^3) where the
-    ball binds. Memory: 3 d^2 + d floats a block, whatever the number of observations.
+    R^T A R is I to 1e-13 (d = 20, measured), so that R is never recomputed. Time: O(d^2) per step, O(d^3) where the
+    ball binds. Memory: 3 d^2 + d floats per block, whatever the number of observations.
 
     The sums of d1^2 and d2 behind the data-driven noise scale are taken at u too: at u0 a single exponential would
     outweigh them for thousands of rounds, in which all arms would look alike. An observation whose d1 or d2
-    overflows at u adds to `gram` alone and is counted in `skipped_steps`.
+    overflows at u adds to `gram` only and is counted in `skipped_steps`.
 
     Public arrays, valid after `refresh` and until `add_block`, `restore` or `load`; not to be written to:
     theta (B, d); gram (B, d, d), sum of x x^T; weighted_gram (B, d, d), A - alpha I, both exactly symmetric. A pure
@@ -214,7 +214,7 @@ class OnePass:
             self.weighted_gram[block], self._d1_squares[block], self._d2_total[block] = sums
 
     def _finish_start(self) -> None:
-        """Solve what is not solved yet, and let each kept observation enter A with its curvature at theta_0."""
+        """Solve the blocks not yet solved, and let each kept observation enter A with its curvature at theta_0."""
         for block in range(self._rows.count):
             self._rows.touch(block)
             if block in self._changed:

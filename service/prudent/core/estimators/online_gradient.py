@@ -17,10 +17,10 @@ Schedule: TypeAlias = Literal["harmonic", "theory"]
 
 
 class OnlineGradient:
-    """One gradient step an episode of `episode_length` observations, and the mean of the iterates.
+    """One gradient step per episode of `episode_length` observations, and the mean of the iterates.
 
     Start. The first `start_observations` observations, over all blocks, are kept. Until they are complete theta is
-    P(unconstrained exact minimiser of what has arrived), P the projection on the ball of radius `bound` (none if
+    P(unconstrained exact minimiser of the observations so far), P the projection on the ball of radius `bound` (none if
     None). The last of these is theta_0, where descent begins; then the observations are dropped. With
     `start_observations` 0, theta_0 is 0. The expected regrets are those of this reading, or of beginning outside the
     ball at the minimiser itself; beginning at the constrained minimiser does as well or, with 0.1/n, better
@@ -31,24 +31,23 @@ class OnlineGradient:
     theta_1..theta_n, theta_0 before.
     Schedules, with m and M the loss's curvature bounds, h the episode length, L the feature bound:
     "harmonic": eps_n = step_size / n; "theory": eps_n = 3 / (a (n + j0)), a = m h L^2 / d,
-    j0 = max(0, 3 (M h L^2 + alpha)/a - 1), for which step_size plays no part: as j0 >= 2 always, the first
+    j0 = max(0, 3 (M h L^2 + alpha)/a - 1), which ignores step_size: as j0 >= 2 always, the first
     step is 1/(M h L^2 + alpha), the inverse of the largest curvature an episode can have, and later ones are shorter.
-    In both, n counts a block's own episodes, from the one of its first observation: when an arm was registered is not
-    in the log.
+    In both, n counts a block's own episodes, from the one of its first observation: the log does not say when an arm
+    was registered.
 
     Safeguards, ours: where an episode's features exceed the bound, sum ||x||^2 > h L^2 in a block, its step is
     at most 1 / (M sum ||x||^2 + alpha), which cannot diverge. Under a steep loss, whose curvature has no bound of
     a useful size, a step is at most 1 / (sum d2 ||x||^2 + alpha), d2 at theta_{n-1}: the inverse of the curvature
-    that the episode has there, so that no step moves a prediction by much more than the inverse of the
-    loss's self-concordance. A step that is not
-    finite is left out and counted in `skipped_steps`; likewise an observation whose d1 or d2 overflows adds nothing
-    to the running sums.
+    that the episode has there, so that no step moves a prediction by much more than the inverse of the loss's
+    self-concordance. A step that is not finite is left out and counted in `skipped_steps`; likewise an observation
+    whose d1 or d2 overflows adds nothing to the running sums.
 
     Public arrays, valid after `refresh` and until `add_block`, `restore` or `load`; not to be written to:
     theta (B, d); gram (B, d, d), sum of x x^T; weighted_gram (B, d, d), sum of d2 x x^T, at theta during the
     start and from then on at the theta published when each observation arrived. d1_squares and d2_total
     likewise. A pure function of the sequence of observations, byte for byte. Not thread safe.
-    The penalty enters once an episode, as in the paper's algorithm, which biases theta towards 0.
+    The penalty enters once per episode, as in the paper's algorithm, which biases theta towards 0.
     Source: Saux & Maillard 2023, Algorithm 2; step sizes as corrected in the mathematics page.
     """
 
@@ -247,7 +246,7 @@ class OnlineGradient:
 
     @property
     def convergence(self) -> None:
-        """None: a step an episode solves nothing."""
+        """None: one step per episode solves nothing."""
 
     def warnings(self) -> list[str]:
         """Return whether steps were left out."""
@@ -298,7 +297,7 @@ class OnlineGradient:
         matrices.load(arrays)
         vectors.load(arrays)
         if matrices.count != vectors.count:
-            raise ValueError("the arrays of a state must all have one row a block")
+            raise ValueError("the arrays of a state must all have one row per block")
         start = self._start.loaded(arrays, matrices.count, observations)
         self._matrices, self._vectors, self._start = matrices, vectors, start
         self.observations, self.episodes, self.skipped_steps = observations, episodes, skipped_steps

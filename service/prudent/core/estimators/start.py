@@ -1,4 +1,4 @@
-"""The first observations of a streaming estimator, kept until they give it somewhere to start."""
+"""The first observations of a streaming estimator, kept until they give it a starting point."""
 
 import math
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ class Start:
 
     def __init__(self, loss: Loss, blocks: int, dimension: int, regularization: float, size: int) -> None:
         if size < 0:
-            raise ValueError(f"the start cannot have {size} observations")
+            raise ValueError(f"start_observations must not be negative, not {size}")
         self.size = size
         self._loss = loss
         self._dimension = dimension
@@ -44,13 +44,13 @@ class Start:
     def append(self, block: int, x: Array, y: float) -> None:
         """Keep one observation, x: (d,). Raises RuntimeError once closed."""
         if self._kept is None:
-            raise RuntimeError("the start is over")
+            raise RuntimeError("the start is closed")
         self._kept.append(block, x, y)
 
     def minimiser(self, block: int, bound: float | None) -> Array:
         """Return argmin over ||theta|| <= bound of the block's sum L(y, <theta, x>) + alpha/2 ||theta||^2, (d,).
 
-        Always solved from nothing, so that it depends on the observations alone; 0 without any. The solver's best
+        Always solved from scratch, so that it depends on the observations only; 0 without any. The solver's best
         theta is taken even without a certificate: a streaming estimator goes on from any point.
         """
         return minimise(self._loss, self.features(block), self.rewards(block), self._regularization, bound).theta

@@ -1,4 +1,4 @@
-"""Symmetric positive definite matrices: solved, inverted and measured, whatever their conditioning."""
+"""Solves, inverse factors and determinants of symmetric positive definite matrices, however ill-conditioned."""
 
 from functools import cache
 from math import log, prod
@@ -10,7 +10,7 @@ from scipy.linalg.lapack import dpotrf, dpotrs, dtrtri
 from prudent.core.measures import Array
 
 EIGENVALUE_MIN = 1e-13
-"""Directions of a smaller relative curvature are left out of a solve, unless asked for."""
+"""Directions of a smaller relative curvature are left out of a solve, unless another limit is given."""
 
 PIVOT_MIN = 1e-12
 """A pivot's square below this share of its diagonal entry has lost its digits."""
@@ -31,11 +31,11 @@ class Factor:
     __slots__ = ("_cholesky", "_root", "_scale")
 
     def __init__(self, matrix: Array, eigenvalue_min: float = EIGENVALUE_MIN) -> None:
-        # The transpose of a C-ordered symmetric matrix is the same matrix in the order LAPACK wants.
+        # The transpose of a C-ordered symmetric matrix is the same matrix in the order that LAPACK wants.
         self._cholesky, info = dpotrf(matrix.T, lower=1, clean=0)
         self._root: Array | None = None
         self._scale: Array | None = None
-        if info != 0 or not pivots_hold(self._cholesky.diagonal(), matrix.diagonal()):
+        if info != 0 or not _pivots_hold(self._cholesky.diagonal(), matrix.diagonal()):
             self._scale, self._root = _inverse_root(matrix, eigenvalue_min)
 
     def solve(self, right: Array) -> Array:
@@ -51,7 +51,7 @@ class Factor:
         return self._root is None
 
 
-def pivots_hold(pivots: Array, diagonal: Array) -> bool:
+def _pivots_hold(pivots: Array, diagonal: Array) -> bool:
     """Whether a Cholesky factor's pivots, (d,), have kept digits of the matrix's diagonal, (d,)."""
     return bool(np.logical_and.reduce(pivots * pivots > PIVOT_MIN * diagonal))
 
@@ -100,13 +100,13 @@ def log_determinant_of(matrix: Array, ridge: float) -> float:
 def _cholesky(matrix: Array, ridge: float) -> tuple[Array, int]:
     """Return the lower factor of matrix + ridge I, with zeros above, and LAPACK's code, 0 for success."""
     shifted = matrix.copy("K")
-    add_to_diagonal(shifted, ridge, len(matrix))
+    _add_to_diagonal(shifted, ridge, len(matrix))
     # the transpose of a C-ordered symmetric matrix is the same matrix in the order LAPACK wants
     lower, failed = dpotrf(shifted.T, 1, 1, 1)
     return lower, failed
 
 
-def add_to_diagonal(matrix: Array, value: float, count: int) -> None:
+def _add_to_diagonal(matrix: Array, value: float, count: int) -> None:
     """Add a value to the first so many entries of the diagonal of a square matrix, contiguous in either order."""
     # several times as fast as numpy's own strided sum, for matrices of this size
     daxpy(_ones(count), matrix.ravel("K"), count, value, 0, 1, 0, len(matrix) + 1)

@@ -8,14 +8,22 @@ With F(theta) = sum d1 x + alpha theta, theta is the solution if and only if the
 
     F(theta) + mu theta = 0,    mu >= 0,    mu (S - ||theta||) = 0 .
 
-Method: damped Newton. Each step minimises the quadratic model of f over the ball; where the ball binds, the
-model's own mu solves the secular equation 1/||z(mu)|| = 1/S by Newton's method inside a bracket. The ball is
-convex, so every shortened step stays in it, and a step is shortened until f falls enough (Armijo).
+Method: damped Newton. With H = sum d2 x x^T + alpha I, each step s minimises the quadratic model
 
-Stops when certified: ||F + mu theta||_inf is at most 1e-12 of the largest sum of the sizes of the terms that
-cancel in it. A certified point is then polished by further full steps while they still matter; for the
-piecewise quadratic losses such a step is the exact weighted least squares solution on its active set.
-Otherwise it stops when no step lowers f or after `ITERATIONS_MAX` steps, and says so.
+    <F, s> + s^T H s / 2    over ||theta + s|| <= S
+
+(`trust_region`); where the ball binds, the model's own mu solves the secular equation 1/||z(mu)|| = 1/S by Newton's
+method inside a bracket. The ball is convex, so every shortened step stays in it, and a step is shortened until f falls
+enough (Armijo) or the gradient shrinks tenfold.
+
+Stopping rules:
+1. Certified: ||F + mu theta||_inf is at most `CERTIFICATE` of the largest sum of the sizes of the terms that cancel
+   in it. A certified point is polished by further full steps while they still matter; for the piecewise quadratic
+   losses such a step is the exact weighted least squares solution on its active set.
+2. No step lowers f, or `ITERATIONS_MAX` steps are taken: the solution is returned with `certified` False.
+
+Fallback: where H has no Cholesky factor, or one that has lost its digits, steps leave out the directions that the data
+do not determine (`cholesky.Factor`); where such steps stop making progress, these directions are tried as well.
 
 Source: the optimality conditions of the ball-constrained problem. This replaces the projection of
 Saux & Maillard 2023, which is not well posed where d2 jumps.
@@ -29,8 +37,6 @@ import numpy as np
 from prudent.core.measures import Array, Loss
 from prudent.core.numerics.cholesky import EIGENVALUE_MIN, Factor
 from prudent.core.numerics.trust_region import QuadraticModel, fitted_multiplier, project
-
-__all__ = ["CERTIFICATE", "ITERATIONS_MAX", "POLISH_MIN", "Point", "Solution", "minimise", "project", "weighted_gram"]
 
 ITERATIONS_MAX = 200
 """Newton steps a solve may take."""
@@ -53,7 +59,7 @@ _FORMED_MAX = 8
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Point:
-    """A theta, (d,), with what is known there.
+    """A theta, (d,), with the predictions, derivatives and certificate there.
 
     predictions, slopes (d1), curvatures (d2): (n,). gradient: F, (d,). multiplier: mu. residual:
     ||F + mu theta||_inf. scale: (d,), the sums of sizes the certificate compares it with; empty where a
@@ -75,9 +81,9 @@ class Point:
 class Solution:
     """What a solve found.
 
-    theta: (d,), in reward units a feature unit. multiplier: mu, 0 inside the ball. certified: whether the
+    theta: (d,), in reward units per feature unit. multiplier: mu, 0 inside the ball. certified: whether the
     certificate holds. iterations: Newton steps taken. weighted_gram: (d, d), sum of d2 x x^T at theta,
-    exactly symmetric. d1_squares, d2_total: sums of d1^2 and d2 at theta. point: all else known there.
+    exactly symmetric. d1_squares, d2_total: sums of d1^2 and d2 at theta. point: the rest of what is known there.
     """
 
     theta: Array
