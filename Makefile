@@ -64,7 +64,7 @@ pictures: $(VENV)/.dev ## Play the dashboard's user story in Chromium; writes do
 mutations: $(VENV)/.dev ## Put faults into a copy of the source; each must turn a named test red (about ten minutes)
 	$(BIN)/python -m tests.mutations $(MUTATIONS)
 
-# A part of it: make mutate MUTATE='core.confidence ledger.rewarding'. cosmic-ray has an environment of its own.
+# A part of it: make mutate MUTATE='core.confidence ledger.selection'. cosmic-ray has an environment of its own.
 mutate: $(VENV)/.dev $(VENV)-mutate/.made ## Sweep core and ledger with a mutation tool, and print scores (many hours)
 	$(BIN)/python -m tests.mutation_sweep --tool $(VENV)-mutate/bin $(MUTATE)
 
