@@ -11,7 +11,7 @@ import pytest
 from prudent.core.measures import Expectile, Mean
 from prudent.dashboard.charts import ArmLine, Axis, Chart, Theta, parameters, rewards, shares, tick_text, worth
 from prudent.dashboard.overview import Overview
-from prudent.store.overview import PlayRow
+from prudent.store.reports import PlayRow
 
 MINUS = "\N{MINUS SIGN}"
 LINES = [
@@ -81,7 +81,7 @@ def test_a_parameters_dot_and_interval_are_where_its_numbers_are() -> None:
 
 def campaign(played: Sequence[str], rewarded: dict[str, list[float]]) -> Overview:
     """A campaign with so many decisions, oldest first, and rewards."""
-    plays = [PlayRow(n * 1_000_000, arm_id, "a", None, None) for n, arm_id in enumerate(played)][::-1]
+    plays = [PlayRow(n * 1_000_000, str(n), arm_id, None, None, None) for n, arm_id in enumerate(played)][::-1]
     values = {arm_id: np.array(values) for arm_id, values in rewarded.items()}
     return Overview(None, None, [], len(plays), plays, [], values, 0)  # type: ignore[arg-type]  # charts read no more
 

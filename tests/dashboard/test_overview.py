@@ -13,9 +13,9 @@ from prudent.core.measures import Expectile
 from prudent.dashboard import campaign_view, charts, formatting
 from prudent.dashboard.overview import Overview, read_overview, trailing_shares
 from prudent.dashboard.queries import CACHED_MAX, COSTLY, SECONDS_MAX, Cache
-from prudent.store import overview
+from prudent.store import reports
 from prudent.store.engines import create_read_engine, parse_database_url
-from prudent.store.overview import PlayRow
+from prudent.store.reports import PlayRow
 from tests.conftest import MakeServer
 
 ARMS = [{"arm_id": "a"}, {"arm_id": "b"}]
@@ -60,25 +60,25 @@ def test_all_of_a_short_campaign_is_read(engine: Engine) -> None:
     assert campaign.decisions == len(campaign.plays) == DECISIONS
     assert campaign.waiting == DECISIONS * 2 // 3
     assert campaign.rewards_read == campaign.row.head == OBSERVATIONS + DECISIONS // 3
-    assert [one.decision_id for one in campaign.recent] == [
+    assert [one.decision_id for one, _ in campaign.recent] == [
         f"d{n:03d}" for n in range(DECISIONS - 1, DECISIONS - 101, -1)
     ]
     assert campaign.all_plays_read
-    reports = campaign_view.arm_reports(campaign)
-    assert sum(one.plays for one in reports) == DECISIONS
+    per_arm = campaign_view.arm_reports(campaign)
+    assert sum(one.plays for one in per_arm) == DECISIONS
     assert charts.shares(campaign) is not None
-    assert charts.rewards(campaign, campaign_view.arm_lines(campaign, reports, None), Expectile(0.25)) is not None
+    assert charts.rewards(campaign, campaign_view.arm_lines(campaign, per_arm, None), Expectile(0.25)) is not None
 
 
 def test_a_long_campaign_is_read_from_all_over_its_log(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """A million rewards would hold the server up, or the chart would show the first of them alone."""
-    monkeypatch.setattr(overview, "REWARDS_MAX", 200)
-    monkeypatch.setattr(overview, "REWARD_BLOCKS", 20)
+    monkeypatch.setattr(reports, "REWARDS_MAX", 200)
+    monkeypatch.setattr(reports, "REWARD_BLOCKS", 20)
     monkeypatch.setattr("prudent.dashboard.overview.PLAYS_MAX", 50)
     with engine.connect() as connection:
         key, head = look(engine).row.key, OBSERVATIONS
-        sample = overview.sample_rewards(connection, key, head)
-        assert len(overview.newest_plays(connection, key, 50)) == 50
+        sample = reports.sample_rewards(connection, key, head)
+        assert len(reports.newest_plays(connection, key, 50)) == 50
     assert len(sample) == 200
     sequences = [row.sequence for row in sample]
     assert sequences == sorted(set(sequences))
@@ -89,7 +89,7 @@ def test_a_long_campaign_is_read_from_all_over_its_log(engine: Engine, monkeypat
 
 def test_shares_are_of_the_decisions_before() -> None:
     """The curve would begin late, or never show a change."""
-    plays = [PlayRow(n, "ab"[n >= 30], "a", None, None) for n in range(100)][::-1]
+    plays = [PlayRow(n, str(n), "ab"[n >= 30], None, None, None) for n in range(100)][::-1]
     places, shares = trailing_shares(plays, ["a", "b"], 200)
     assert places == list(range(100))
     assert shares[0].tolist() == [1.0, 0.0]

@@ -13,7 +13,7 @@ from prudent.core.policy import Reason
 from prudent.ledger.administration import CampaignRecord
 from prudent.ledger.commands import Decision, ModelReport, ObserveReceipt, RewardReceipt
 from prudent.store.decisions import shown_columns
-from prudent.store.tables import ArmRow, features_from_bytes
+from prudent.store.tables import ArmRow, DecisionRow, features_from_bytes
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     "default": {
@@ -67,21 +67,29 @@ class ExplainedArmReply(ScoredArmReply):
     )
 
 
-class SelectReply(ScoredArmReply):
-    """A decision, recorded before this reply."""
+RECOMMENDED = "Only of an external choice."
+
+
+class DecisionReply(ScoredArmReply):
+    """What every reply about a decision shows of it: what `store.decisions.shown_columns` returns."""
 
     decision_id: str
-    campaign_id: str
     reason: Reason
     greedy_arm_id: str = Field(description="The arm with the best estimate.")
-    exploring: bool
+    recommended_arm_id: str | None = Field(default=None, description=RECOMMENDED)
+    exploring: bool = Field(description="Whether the service's choice is an arm other than the best estimate.")
     propensity: float | None = Field(description="1 by index, 1/n in an n-way tie, null for an external choice.")
-    seen: int = Field(description="How many of the campaign's observations the choice is based on.")
+    seen: int = Field(description="How many of the campaign's observations the choice was based on.")
+
+
+class SelectReply(DecisionReply):
+    """A decision, recorded before this reply."""
+
+    campaign_id: str
     observations: int = Field(
         description="How many observations the campaign had learned when the choice was made. Equal to seen, also when "
         "the decision is returned again later."
     )
-    recommended_arm_id: str | None = Field(default=None, description="Only of an external choice.")
     arms: list[ExplainedArmReply] | None = Field(default=None, description="Only if asked by explain; best first.")
 
 
@@ -251,15 +259,18 @@ class Problem(BaseModel):
 def render_decision(decision: Decision) -> dict[str, Any]:
     """A decision as SelectReply."""
     row = decision.row
-    shown = shown_columns(row)
-    reply = {"decision_id": row.decision_id, "campaign_id": decision.campaign_id, **shown}
-    reply["exploring"] = row.arm_id != row.greedy_arm_id
+    reply = {"decision_id": row.decision_id, "campaign_id": decision.campaign_id, **render_shown(row)}
     reply["observations"] = row.seen
     if row.recommended_arm_id is None:
         del reply["recommended_arm_id"]
     if decision.arms is not None:
         reply["arms"] = [asdict(arm) for arm in decision.arms]
     return reply
+
+
+def render_shown(row: DecisionRow) -> dict[str, Any]:
+    """The part of a decision that every reply about it shows, as DecisionReply."""
+    return shown_columns(row) | {"exploring": row.arm_id != row.greedy_arm_id}
 
 
 def render_receipt(receipt: RewardReceipt) -> dict[str, Any]:

@@ -7,13 +7,21 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from prudent.api.cursors import encode_cursor
-from prudent.api.replies import HEAD, OBSERVATIONS, Interval, render_instant
+from prudent.api.replies import (
+    HEAD,
+    OBSERVATIONS,
+    RECOMMENDED,
+    DecisionReply,
+    Interval,
+    render_instant,
+    render_shown,
+)
 from prudent.campaigns import Risk
 from prudent.core.measures import INTERVAL_COUNT_MIN
-from prudent.core.policy import Reason
 from prudent.reporting.collection import RECENT, UNREGISTERED_MAX
 from prudent.reporting.decision_log import Entry, Trail
 from prudent.reporting.report import CampaignReport
+from prudent.store.reports import LearnedReward
 from prudent.store.tables import features_from_bytes
 
 
@@ -136,25 +144,15 @@ class TrailRewardReply(BaseModel):
     observed_at: datetime
 
 
-class TrailEntryReply(BaseModel):
+class TrailEntryReply(DecisionReply):
     """A decision, and what came of it."""
 
-    decision_id: str
     created_at: datetime
     state: Literal["rewarded", "pending", "expired"] = Field(
         description="expired: the campaign's timeout has passed without a reward, or with a default that is just being "
         "learned."
     )
-    arm_id: str
-    estimate: float
-    bonus: float
-    index: float
-    reason: Reason
-    greedy_arm_id: str
-    recommended_arm_id: str | None = Field(description="Only of an external choice.")
-    exploring: bool
-    propensity: float | None
-    seen: int = Field(description="How many of the campaign's observations the choice was based on.")
+    recommended_arm_id: str | None = Field(description=RECOMMENDED)
     features: list[float] | None = Field(description="Shared model: of the arm, as sent.")
     context: list[float] | None = Field(description="Disjoint model: of the request, as sent.")
     due_at: datetime | None = Field(description="Until when a reward is waited for; null once there is one.")
@@ -179,40 +177,23 @@ def render_trail(trail: Trail) -> dict[str, Any]:
 
 
 def _render_entry(entry: Entry, features_are: str) -> dict[str, Any]:
-    row = entry.row
+    row = entry.decision
     features = features_from_bytes(row.features).tolist()
     return {
         "decision_id": row.decision_id,
         "created_at": render_instant(row.created_at),
         "state": entry.state,
-        "arm_id": row.arm_id,
-        "estimate": row.estimate,
-        "bonus": row.bonus,
-        "index": row.index_value,
-        "reason": row.reason,
-        "greedy_arm_id": row.greedy_arm_id,
-        "recommended_arm_id": row.recommended_arm_id,
-        "exploring": row.arm_id != row.greedy_arm_id,
-        "propensity": row.propensity,
-        "seen": row.seen,
+        **render_shown(row),
         "features": features if features_are == "features" else None,
         "context": features if features_are == "context" else None,
         "due_at": None if row.due_at is None else render_instant(row.due_at),
-        "explained": bool(row.explained),
-        "reward": None if row.observed_at is None else _render_reward(entry),
+        "explained": row.explanation is not None,
+        "reward": None if entry.reward is None else _render_reward(entry.reward, entry.is_learned),
     }
 
 
-def _render_reward(entry: Entry) -> dict[str, Any]:
-    row = entry.row
-    return {
-        "arm_id": row.rewarded_arm_id,
-        "reward": row.reward,
-        "source": row.source,
-        "sequence": row.sequence,
-        "learned": entry.is_learned,
-        "observed_at": render_instant(row.observed_at or 0),
-    }
+def _render_reward(reward: LearnedReward, is_learned: bool | None) -> dict[str, Any]:
+    return reward._asdict() | {"learned": is_learned, "observed_at": render_instant(reward.observed_at)}
 
 
 def render_campaign_report(report: CampaignReport) -> dict[str, Any]:

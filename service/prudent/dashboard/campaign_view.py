@@ -21,8 +21,7 @@ from prudent.ledger.commands import ModelReport, Prospect, ScoredArm
 from prudent.reporting.arms import ArmReport, describe_arm
 from prudent.reporting.collection import ArmTally
 from prudent.reporting.comparison import Learning, describe_learning, price_of_caution
-from prudent.store.overview import RecentRow
-from prudent.store.reports import ChoiceRow
+from prudent.store.reports import RewardedDecision
 from prudent.store.tables import features_from_bytes
 
 PARAMETERS_MAX = 24
@@ -182,8 +181,7 @@ def with_score(line: ArmLine, score: ScoredArm) -> ArmLine:
 
 def learning(campaign: Overview, reports: Sequence[ArmReport]) -> Learning:
     """Which arm leads and how much is explored, as the campaign's report has it, from what was read."""
-    recent = [ChoiceRow(one.arm_id, one.greedy_arm_id, one.recommended_arm_id) for one in campaign.recent]
-    return describe_learning(_in_the_race(reports, 1), recent, campaign.row)
+    return describe_learning(_in_the_race(reports, 1), [one for one, _ in campaign.recent], campaign.row)
 
 
 def caution(campaign: Overview, reports: Sequence[ArmReport]) -> str | None:
@@ -211,7 +209,7 @@ def _in_the_race(reports: Sequence[ArmReport], rewards_min: int) -> list[ArmRepo
 
 def most_chosen(campaign: Overview) -> tuple[str, float] | None:
     """The arm chosen most among the latest decisions, and its share of them; None without decisions."""
-    counted = Counter(one.arm_id for one in campaign.recent).most_common(1)
+    counted = Counter(one.arm_id for one, _ in campaign.recent).most_common(1)
     return (counted[0][0], counted[0][1] / len(campaign.recent)) if counted else None
 
 
@@ -272,8 +270,9 @@ class DecisionView:
     colour: int | None
 
 
-def decision_view(request: Request, campaign: Overview, made: RecentRow) -> DecisionView:
+def decision_view(request: Request, campaign: Overview, found: RewardedDecision) -> DecisionView:
     """Describe a decision and how to report its reward; the example is the estimate, within the reward's bounds."""
+    made = found.decision
     rules = campaign.configuration.reward
     example = made.estimate
     if rules.minimum is not None:

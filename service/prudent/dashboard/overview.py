@@ -13,9 +13,9 @@ from sqlalchemy import Connection
 from prudent.campaigns import CampaignConfiguration
 from prudent.dashboard import formatting
 from prudent.ledger.commands import Select
-from prudent.store import campaigns, decisions, overview
+from prudent.store import campaigns, decisions, reports
 from prudent.store.campaigns import CampaignRow
-from prudent.store.overview import PLAYS_MAX, PlayRow, RecentRow
+from prudent.store.reports import PLAYS_MAX, PlayRow, RewardedDecision
 from prudent.store.tables import ArmRow, features_from_bytes
 
 RECENT = 100
@@ -41,7 +41,7 @@ class Overview:
     arms: list[ArmRow]
     decisions: int
     plays: list[PlayRow]
-    recent: list[RecentRow]
+    recent: list[RewardedDecision]
     rewards: dict[str, NDArray[np.float64]]
     rewards_read: int
 
@@ -58,7 +58,7 @@ class Overview:
     @property
     def waiting(self) -> int:
         """Decisions without a reward, among the newest `PLAYS_MAX`."""
-        return sum(play.answered is None for play in self.plays)
+        return sum(play.rewarded_arm_id is None for play in self.plays)
 
     @property
     def all_plays_read(self) -> bool:
@@ -100,7 +100,7 @@ def read_overview(connection: Connection, campaign_id: str) -> Overview | None:
     row = campaigns.find_campaign(connection, campaign_id)
     if row is None:
         return None
-    sample = overview.sample_rewards(connection, row.key, row.head)
+    sample = reports.sample_rewards(connection, row.key, row.head)
     rewards: dict[str, list[float]] = {}
     for one in sample:
         rewards.setdefault(one.arm_id, []).append(one.reward)
@@ -109,8 +109,8 @@ def read_overview(connection: Connection, campaign_id: str) -> Overview | None:
         configuration=CampaignConfiguration.model_validate_json(row.configuration),
         arms=campaigns.read_arms(connection, [row.key])[row.key],
         decisions=decisions.count_rows(connection, row.key),
-        plays=overview.newest_plays(connection, row.key),
-        recent=overview.recent_decisions(connection, row.key, RECENT),
+        plays=reports.newest_plays(connection, row.key),
+        recent=reports.newest_decisions(connection, row.key, RECENT),
         rewards={arm_id: np.array(values) for arm_id, values in rewards.items()},
         rewards_read=len(sample),
     )
@@ -120,7 +120,7 @@ def usual_features(campaign: Overview) -> NDArray[np.float64] | None:
     """(d,) the mean of the latest decisions' features, as sent; None without any."""
     if campaign.configuration.model.type == "multi-armed":
         return None
-    rows = [features_from_bytes(one.features) for one in campaign.recent]
+    rows = [features_from_bytes(one.features) for one, _ in campaign.recent]
     return np.mean(rows, axis=0) if rows else None
 
 
@@ -135,7 +135,7 @@ def usual_request(campaign: Overview) -> Select | None:
     if campaign.configuration.model.type == "shared":
         listed = {arm.arm_id: features_from_bytes(arm.features) for arm in active if arm.features is not None}
         inactive = {arm.arm_id for arm in campaign.arms if arm.status != "active"}
-        for one in campaign.recent:
+        for one, _ in campaign.recent:
             if one.arm_id not in inactive:
                 listed.setdefault(one.arm_id, features_from_bytes(one.features))
         arms = list(listed.items())[:PREVIEWED_MAX]
@@ -208,7 +208,7 @@ def read_list(connection: Connection, after: str) -> list[Listed]:
     """Campaigns after an id: one more than a page has, so that one sees whether there is another."""
     rows = campaigns.list_campaigns(connection, after=after, limit=LISTED_MAX + 1)
     arms = campaigns.read_arms(connection, [row.key for row in rows])
-    return [_listed(row, arms[row.key], overview.newest_plays(connection, row.key, RECENT)) for row in rows]
+    return [_listed(row, arms[row.key], reports.newest_plays(connection, row.key, RECENT)) for row in rows]
 
 
 def _listed(row: CampaignRow, arms: list[ArmRow], plays: list[PlayRow]) -> Listed:

@@ -11,8 +11,8 @@ from prudent.dashboard.rendering import Pages, asks_for_keys, base_address, curl
 from prudent.dashboard.try_select import make_form, read_request
 from prudent.errors import NotFoundError
 from prudent.ledger.ledger import Ledger
-from prudent.store.overview import PLAYS_MAX
 from prudent.store.read_pool import Reader
+from prudent.store.reports import PLAYS_MAX
 
 ARMS_MAX = 50
 """Arms in a table; the charts show fewer."""
@@ -75,7 +75,7 @@ def page_routes(ledger: Ledger, read: Reader, queries: Queries, pages: Pages) ->
             campaign=campaign,
             made=made,
             decision=decision_view(request, campaign, made),
-            arms=[] if made.explanation is None else orjson.loads(made.explanation)[:ARMS_MAX],
+            arms=orjson.loads(made.decision.explanation or "[]")[:ARMS_MAX],
         )
 
     return router

@@ -16,9 +16,9 @@ from prudent.errors import CommandError, NotFoundError, UnavailableError
 from prudent.identifiers import ID_PATTERN
 from prudent.ledger.commands import Describe, ModelReport, Preview, Prospect, Select
 from prudent.ledger.ledger import Ledger
-from prudent.store import campaigns, decisions, overview
-from prudent.store.overview import RecentRow
+from prudent.store import campaigns, decisions, reports
 from prudent.store.read_pool import Reader
+from prudent.store.reports import RewardedDecision
 
 V = TypeVar("V")
 CACHED_MAX = 16
@@ -105,11 +105,11 @@ class Queries:
         prospect: Prospect = await self._ledger.submit(Preview(request))
         return prospect
 
-    async def decision(self, campaign: Overview, decision_id: str) -> RecentRow | None:
+    async def decision(self, campaign: Overview, decision_id: str) -> RewardedDecision | None:
         """A decision of the campaign with its reward, as it is now."""
         if not is_id(decision_id):
             return None
-        return await self._read(overview.find_decision, campaign.row.key, decision_id)
+        return await self._read(reports.find_decision, campaign.row.key, decision_id)
 
     async def _stamped(self, campaign_id: str) -> tuple[Stamp, Overview]:
         stamp = await self._read(_read_stamp, campaign_id) if is_id(campaign_id) else None

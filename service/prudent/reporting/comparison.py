@@ -7,6 +7,7 @@ from prudent.core.measures import Measure
 from prudent.reporting.arms import ArmReport
 from prudent.store.campaigns import CampaignRow
 from prudent.store.reports import ChoiceRow
+from prudent.store.tables import DecisionRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,9 @@ def price_of_caution(arms: Sequence[ArmReport], measure: Measure) -> PriceOfCaut
     return PriceOfCaution(by_mean.arm_id, by_risk.arm_id, loss_of_mean, gain, sentence)
 
 
-def describe_learning(arms: Sequence[ArmReport], recent: Sequence[ChoiceRow], campaign: CampaignRow) -> Learning:
+def describe_learning(
+    arms: Sequence[ArmReport], recent: Sequence[ChoiceRow | DecisionRow], campaign: CampaignRow
+) -> Learning:
     """Rank the arms that can be chosen and have rewards; look at how the last decisions were made."""
     own_choices = [(row.recommended_arm_id or row.arm_id, row.greedy_arm_id) for row in recent]
     exploring = sum(arm_id != greedy for arm_id, greedy in own_choices)

@@ -9,8 +9,8 @@ from sqlalchemy import Connection
 from prudent.campaigns import CampaignConfiguration
 from prudent.reporting.deadlines import is_expired
 from prudent.store import campaigns, reports
-from prudent.store.reports import TrailRow
-from prudent.store.tables import INSTANT_MAX
+from prudent.store.reports import LearnedReward, RewardedDecision
+from prudent.store.tables import INSTANT_MAX, DecisionRow
 
 State = Literal["rewarded", "pending", "expired"]
 
@@ -26,9 +26,10 @@ FROM_THE_NEWEST = Position(INSTANT_MAX, "")
 
 
 class Entry(NamedTuple):
-    """A decision and its state. is_learned: None without a reward, False while it waits for the end of a pause."""
+    """A decision and what came of it. is_learned: None without a reward, False while it waits for a pause to end."""
 
-    row: TrailRow
+    decision: DecisionRow
+    reward: LearnedReward | None
     state: State
     is_learned: bool | None
 
@@ -56,18 +57,19 @@ def read_trail(
     now = None
     if configuration.reward.timeout_seconds is not None:
         now = campaigns.read_clock(connection) or clock()
-    rows = reports.read_trail(connection, campaign.key, before, campaign.head, limit + 1)
+    rows = reports.read_decision_log(connection, campaign.key, before, campaign.head, limit + 1)
     page = rows[:limit]
-    last = Position(page[-1].created_at, page[-1].decision_id) if len(rows) > limit else None
-    entries = [Entry(row, _state(row, now), _is_learned(row, campaign.learn_limit)) for row in page]
+    oldest = page[-1].decision if page else None
+    last = None if oldest is None or len(rows) <= limit else Position(oldest.created_at, oldest.decision_id)
+    entries = [Entry(*row, _state(row, now), _is_learned(row.reward, campaign.learn_limit)) for row in page]
     return Trail("features" if configuration.model.type == "shared" else "context", entries, last)
 
 
-def _state(row: TrailRow, now: int | None) -> State:
-    if row.sequence is not None:
+def _state(row: RewardedDecision, now: int | None) -> State:
+    if row.reward is not None:
         return "rewarded"
-    return "expired" if is_expired(row.due_at, now) else "pending"
+    return "expired" if is_expired(row.decision.due_at, now) else "pending"
 
 
-def _is_learned(row: TrailRow, learn_limit: int | None) -> bool | None:
-    return None if row.sequence is None else learn_limit is None or row.sequence <= learn_limit
+def _is_learned(reward: LearnedReward | None, learn_limit: int | None) -> bool | None:
+    return None if reward is None else learn_limit is None or reward.sequence <= learn_limit

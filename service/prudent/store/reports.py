@@ -1,17 +1,28 @@
-"""Statements of reports: pages by key, each short, so that a long report holds no transaction open."""
+"""Statements of reports, the decision log and the dashboard.
 
-from typing import NamedTuple
+Reports read everything, page by page, each page in a short transaction: a long report holds none open. The dashboard
+reads at most so many rows, however long the campaign has run.
+"""
 
-from sqlalchemy import BindParameter, Connection, and_, bindparam, select, tuple_
+from typing import Any, NamedTuple
+
+from sqlalchemy import BindParameter, Connection, Row, and_, bindparam, case, select, tuple_
 
 from prudent.store.log import IS_OBSERVATION, IS_OF_DECISION
-from prudent.store.tables import INSTANT, NAME, decisions, observations
+from prudent.store.tables import INSTANT, NAME, DecisionRow, decisions, observations
+
+PLAYS_MAX = 10_000
+"""Newest decisions that the dashboard reads."""
+REWARDS_MAX = 10_000
+"""Rows of the log that the dashboard reads: all of a shorter log, of a longer one as many from all over it."""
+REWARD_BLOCKS = 100
+"""From so many places."""
 
 _AT_HEAD: BindParameter[int] = bindparam("head")
 
 
 class RewardRow(NamedTuple):
-    """What a report reads of a row of the log. decision_id: None for an observation made elsewhere."""
+    """What is read of each of many rows of the log. decision_id: None for an observation made elsewhere."""
 
     sequence: int
     arm_id: str
@@ -21,7 +32,7 @@ class RewardRow(NamedTuple):
 
 
 class PlayRow(NamedTuple):
-    """What a report reads of a decision. rewarded_arm_id: the arm that its reward was learned for; None without."""
+    """What is read of each of many decisions. rewarded_arm_id: the arm that its reward was learned for, if any."""
 
     created_at: int
     decision_id: str
@@ -29,30 +40,6 @@ class PlayRow(NamedTuple):
     recommended_arm_id: str | None
     due_at: int | None
     rewarded_arm_id: str | None
-
-
-class TrailRow(NamedTuple):
-    """A decision with its reward, if it has one. features: little-endian float64 bytes; times as in the tables."""
-
-    decision_id: str
-    arm_id: str
-    features: bytes
-    estimate: float
-    bonus: float
-    index_value: float
-    reason: str
-    greedy_arm_id: str
-    recommended_arm_id: str | None
-    propensity: float | None
-    seen: int
-    created_at: int
-    due_at: int | None
-    explained: bool
-    rewarded_arm_id: str | None
-    reward: float | None
-    source: str | None
-    sequence: int | None
-    observed_at: int | None
 
 
 class ChoiceRow(NamedTuple):
@@ -63,8 +50,27 @@ class ChoiceRow(NamedTuple):
     recommended_arm_id: str | None
 
 
+class LearnedReward(NamedTuple):
+    """What came of a decision. arm_id: the arm that it was learned for, usually the decision's."""
+
+    arm_id: str
+    reward: float
+    source: str
+    sequence: int
+    observed_at: int
+
+
+class RewardedDecision(NamedTuple):
+    """A decision and its reward, None while there is none."""
+
+    decision: DecisionRow
+    reward: LearnedReward | None
+
+
+_REWARD_COLUMNS = [observations.c[name] for name in RewardRow._fields]
+_NEWEST_FIRST = decisions.c.created_at.desc(), decisions.c.decision_id.desc()
 _REWARDS = (
-    select(*(observations.c[name] for name in RewardRow._fields))
+    select(*_REWARD_COLUMNS)
     .where(
         observations.c.key == bindparam("key_"),
         observations.c.sequence > bindparam("after"),
@@ -72,44 +78,49 @@ _REWARDS = (
         IS_OBSERVATION,
     )
     .order_by(observations.c.sequence)
-    .limit(bindparam("limit_"))
 )
-_WITH_REWARD = decisions.outerjoin(observations, and_(IS_OF_DECISION, observations.c.sequence <= _AT_HEAD))
-_REWARDED_ARM = observations.c.arm_id.label("rewarded_arm_id")
-_ORDER = decisions.c.created_at, decisions.c.decision_id
-_PLAYS = (
-    select(
-        *(decisions.c[name] for name in PlayRow._fields[:-1]),
-        _REWARDED_ARM,
-    )
-    .select_from(_WITH_REWARD)
+_PAGE_OF_REWARDS = _REWARDS.limit(bindparam("limit_"))
+_PLAYS = select(
+    *(decisions.c[name] for name in PlayRow._fields[:-1]), observations.c.arm_id.label("rewarded_arm_id")
+).where(decisions.c.key == bindparam("key_"))
+_PAGE_OF_PLAYS = (
+    _PLAYS.select_from(decisions.outerjoin(observations, and_(IS_OF_DECISION, observations.c.sequence <= _AT_HEAD)))
     .where(
-        decisions.c.key == bindparam("key_"),
-        tuple_(*_ORDER) > tuple_(bindparam("after", type_=INSTANT), bindparam("after_id", type_=NAME)),
+        tuple_(decisions.c.created_at, decisions.c.decision_id)
+        > tuple_(bindparam("after", type_=INSTANT), bindparam("after_id", type_=NAME)),
         decisions.c.created_at <= bindparam("until"),
     )
-    .order_by(*_ORDER)
+    .order_by(decisions.c.created_at, decisions.c.decision_id)
+    .limit(bindparam("limit_"))
+)
+_NEWEST_PLAYS = (
+    _PLAYS.select_from(decisions.outerjoin(observations, IS_OF_DECISION))
+    .order_by(*_NEWEST_FIRST)
     .limit(bindparam("limit_"))
 )
 _CHOICES = (
     select(*(decisions.c[name] for name in ChoiceRow._fields))
     .where(decisions.c.key == bindparam("key_"))
-    .order_by(*(column.desc() for column in _ORDER))
+    .order_by(*_NEWEST_FIRST)
     .limit(bindparam("limit_"))
 )
-_TRAIL = (
-    select(
-        *(decisions.c[name] for name in TrailRow._fields[:13]),
-        decisions.c.explanation.is_not(None).label("explained"),
-        _REWARDED_ARM,
-        *(observations.c[name] for name in TrailRow._fields[15:]),
-    )
-    .select_from(_WITH_REWARD)
+_LEARNED = [observations.c[name] for name in LearnedReward._fields]
+_DECISIONS = (
+    select(*(decisions.c[name] for name in DecisionRow._fields), *_LEARNED)
+    .select_from(decisions.outerjoin(observations, IS_OF_DECISION))
+    .where(decisions.c.key == bindparam("key_"))
+)
+# explanations are long, and a page has many: the log says only whether there is one
+_IS_EXPLAINED = case((decisions.c.explanation.is_not(None), "")).label("explanation")
+_DECISION_LOG = (
+    select(*(_IS_EXPLAINED if name == "explanation" else decisions.c[name] for name in DecisionRow._fields), *_LEARNED)
+    .select_from(decisions.outerjoin(observations, and_(IS_OF_DECISION, observations.c.sequence <= _AT_HEAD)))
     .where(
         decisions.c.key == bindparam("key_"),
-        tuple_(*_ORDER) < tuple_(bindparam("before", type_=INSTANT), bindparam("before_id", type_=NAME)),
+        tuple_(decisions.c.created_at, decisions.c.decision_id)
+        < tuple_(bindparam("before", type_=INSTANT), bindparam("before_id", type_=NAME)),
     )
-    .order_by(*(column.desc() for column in _ORDER))
+    .order_by(*_NEWEST_FIRST)
     .limit(bindparam("limit_"))
 )
 
@@ -117,7 +128,7 @@ _TRAIL = (
 def read_rewards(connection: Connection, key: int, after: int, head: int, limit: int) -> list[RewardRow]:
     """A page of a campaign's log with after < sequence <= head, in order."""
     parameters = {"key_": key, "after": after, "head": head, "limit_": limit}
-    return [RewardRow._make(row) for row in connection.execute(_REWARDS, parameters).all()]
+    return [RewardRow._make(row) for row in connection.execute(_PAGE_OF_REWARDS, parameters).all()]
 
 
 def read_plays(
@@ -125,7 +136,7 @@ def read_plays(
 ) -> list[PlayRow]:
     """A page of a campaign's decisions after (created_at, id), made by `until`, with their rewards up to `head`."""
     parameters = {"key_": key, "after": after[0], "after_id": after[1], "until": until, "head": head, "limit_": limit}
-    return [PlayRow._make(row) for row in connection.execute(_PLAYS, parameters).all()]
+    return [PlayRow._make(row) for row in connection.execute(_PAGE_OF_PLAYS, parameters).all()]
 
 
 def read_last_choices(connection: Connection, key: int, limit: int) -> list[ChoiceRow]:
@@ -133,7 +144,50 @@ def read_last_choices(connection: Connection, key: int, limit: int) -> list[Choi
     return [ChoiceRow._make(row) for row in connection.execute(_CHOICES, {"key_": key, "limit_": limit})]
 
 
-def read_trail(connection: Connection, key: int, before: tuple[int, str], head: int, limit: int) -> list[TrailRow]:
-    """A campaign's decisions before (created_at, id), newest first, with their rewards up to `head`."""
+def read_decision_log(
+    connection: Connection, key: int, before: tuple[int, str], head: int, limit: int
+) -> list[RewardedDecision]:
+    """A campaign's decisions before (created_at, id), newest first, with their rewards up to `head`.
+
+    An explanation is not read: it is empty where there is one.
+    """
     parameters = {"key_": key, "before": before[0], "before_id": before[1], "head": head, "limit_": limit}
-    return [TrailRow._make(row) for row in connection.execute(_TRAIL, parameters).all()]
+    return [_with_reward(row) for row in connection.execute(_DECISION_LOG, parameters).all()]
+
+
+def newest_plays(connection: Connection, key: int, limit: int = PLAYS_MAX) -> list[PlayRow]:
+    """The newest decisions of a campaign, newest first."""
+    return [PlayRow._make(row) for row in connection.execute(_NEWEST_PLAYS, {"key_": key, "limit_": limit})]
+
+
+def newest_decisions(connection: Connection, key: int, limit: int) -> list[RewardedDecision]:
+    """The newest decisions of a campaign with their rewards, newest first."""
+    statement = _DECISIONS.order_by(*_NEWEST_FIRST).limit(limit)
+    return [_with_reward(row) for row in connection.execute(statement, {"key_": key})]
+
+
+def find_decision(connection: Connection, key: int, decision_id: str) -> RewardedDecision | None:
+    """One decision of a campaign with its reward."""
+    row = connection.execute(_DECISIONS.where(decisions.c.decision_id == decision_id), {"key_": key}).first()
+    return None if row is None else _with_reward(row)
+
+
+def sample_rewards(connection: Connection, key: int, head: int) -> list[RewardRow]:
+    """The log of a campaign up to its head, or `REWARDS_MAX` rows of it in evenly spaced blocks, in order."""
+    if head <= REWARDS_MAX:
+        blocks = [(0, head)]
+    else:
+        rows = REWARDS_MAX // REWARD_BLOCKS
+        starts = (head * block // REWARD_BLOCKS for block in range(REWARD_BLOCKS))
+        blocks = [(start, start + rows) for start in starts]
+    return [
+        RewardRow._make(row)
+        for after, until in blocks
+        for row in connection.execute(_REWARDS, {"key_": key, "after": after, "head": until})
+    ]
+
+
+def _with_reward(row: Row[Any]) -> RewardedDecision:
+    columns = len(DecisionRow._fields)
+    learned = LearnedReward._make(row[columns:])
+    return RewardedDecision(DecisionRow._make(row[:columns]), None if learned.sequence is None else learned)
