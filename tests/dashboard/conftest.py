@@ -81,7 +81,7 @@ def trips(server: Server, count: int, seed: int, description: str, second: str) 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """An open service with the demo, a campaign with features, one without any decision, and one that is paused."""
+    """An open service with the demo, a campaign with features, one without any decision, a paused one, and long ids."""
     folder = tmp_path_factory.mktemp("site")
     server = Server(f"sqlite:///{folder}/prudent.db", folder / "server.log", arguments=["--demo"])
     server.start(WAIT_MS / 1000)
@@ -93,6 +93,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
             "model": {"type": "multi-armed"},
             "arms": [{"arm_id": "a"}, {"arm_id": "b"}],
         }
+        endless = {"campaign_id": "long", "arms": [{"arm_id": f"{'W' * 60}{n}"} for n in range(2)]}
+        post(server, "/campaigns", empty | endless)
+        play(server, "long", 40, lambda _: 1e9)
         for name in ("fresh", "held"):
             post(server, "/campaigns", {"campaign_id": name} | empty)
         httpx.patch(f"{server.url}/campaigns/held", json={"status": "paused"}, trust_env=False).raise_for_status()

@@ -18,6 +18,8 @@ PAGES = (
     "/dashboard/campaigns/vehicles",
     "/dashboard/campaigns/fresh",
     "/dashboard/campaigns/held",
+    "/dashboard/campaigns/long",
+    "/dashboard/campaigns/long/try",
     "/dashboard/campaigns/demo/try",
     "/dashboard/campaigns/vehicles/try",
     "/dashboard/login",

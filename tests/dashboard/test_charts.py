@@ -77,6 +77,11 @@ def test_a_parameters_dot_and_interval_are_where_its_numbers_are() -> None:
         "y, b\n1.00",
     ]
     assert parameters(["x"], thetas[:1]).keys == []
+    assert "named" in drawing.root.attrib["class"]
+    long = Drawing(parameters(["a name that does not fit beside its dots"], thetas))
+    assert "named" not in long.root.attrib["class"]
+    name, *dots = long.all("name") + long.all("dot")
+    assert float(name.attrib["y"]) < min(float(dot.attrib["cy"]) for dot in dots)
 
 
 def campaign(played: Sequence[str], rewarded: dict[str, list[float]]) -> Overview:

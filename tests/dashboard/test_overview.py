@@ -167,6 +167,22 @@ def test_numbers_as_people_write_them(value: float | None, text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("largest", "value", "text"),
+    [
+        (0.0, 0.5, "0.500"),
+        (1.0, -0.5, "\N{MINUS SIGN}0.500"),
+        (1e9, 123456789.4, "123,456,789"),
+        (1e-4, 2.5e-5, "0.0000250"),
+        (1e-11, 2.5e-12, "2.50e\N{MINUS SIGN}12"),
+        (1.0, None, "\N{EN DASH}"),
+    ],
+)
+def test_a_column_shows_digits_whatever_the_unit(largest: float, value: float | None, text: str) -> None:
+    """Rewards counted in a very small unit would all be shown as 0.00000000."""
+    assert formatting.fixed(value, formatting.decimals_for(largest)) == text
+
+
+@pytest.mark.parametrize(
     ("share", "text"),
     [(None, "\N{EN DASH}"), (0.0, "0%"), (0.001, "<1%"), (0.5, "50%"), (0.999, ">99%"), (1.0, "100%")],
 )

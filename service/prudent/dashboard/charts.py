@@ -27,9 +27,9 @@ _EDGE = 2.5
 """Percent of the width kept free on either side, for dots at the ends."""
 _TICKS_MAX = 7
 _AXIS_HEIGHT = 44
-_ROW, _HISTOGRAM, _SHARES, _LINE_HEIGHT, _NAME_WIDTH = 52, 66, 240, 17, 112
+_ROW, _HISTOGRAM, _SHARES, _LINE_HEIGHT, _NAME_WIDTH, _NAME_LENGTH = 52, 66, 240, 17, 112, 13
 
-_PLOT = Markup('<svg class="plot" role="img" width="100%" height="{}" aria-label="{}"><desc>{}</desc>{}</svg>')
+_PLOT = Markup('<svg class="{}" role="img" width="100%" height="{}" aria-label="{}"><desc>{}</desc>{}</svg>')
 _GROUP = Markup('<g class="{}"><title>{}</title>{}</g>')
 _HIT = Markup('<rect class="hit" y="{}" width="100%" height="{}"/>')
 _LINE = Markup('<line class="{}" x1="{}%" x2="{}%" y1="{}" y2="{}"/>')
@@ -178,6 +178,7 @@ def worth(lines: Sequence[ArmLine], unit: str) -> Chart | None:
         rows.append(_GROUP.format(colour(line.colour), f"{line.arm_id}\n{said}", Markup().join(parts)))
     text = "; ".join(f"{line.arm_id}: estimate {number(line.estimate)}, index {number(line.index)}" for line in known)
     svg = _PLOT.format(
+        "plot",
         height + _AXIS_HEIGHT,
         "Estimated value and exploration bonus of each arm",
         f"From the largest index to the smallest: {text}.",
@@ -210,6 +211,7 @@ def shares(campaign: Overview) -> Chart | None:
     ]
     drawn = _AREAS.format(Markup().join(areas)) + _strips(x, moments, keys, values)
     svg = _PLOT.format(
+        "plot scaled",
         _SHARES + _AXIS_HEIGHT + 16,
         "Share of each arm over the decisions",
         f"At the latest decision: {', '.join(_parts(keys, values[-1]))}.",
@@ -297,7 +299,7 @@ def rewards(campaign: Overview, lines: Sequence[ArmLine], measure: Measure) -> C
         for line in known
     )
     drawn = axis.grid(height, "reward") + Markup().join(rows)
-    svg = _PLOT.format(height + _AXIS_HEIGHT, "Histogram of each arm's rewards", f"{text}.", drawn)
+    svg = _PLOT.format("plot", height + _AXIS_HEIGHT, "Histogram of each arm's rewards", f"{text}.", drawn)
     return Chart(svg, [Key(name, kind) for kind, name in marks])
 
 
@@ -327,14 +329,19 @@ def parameters(names: Sequence[str], thetas: Sequence[Theta]) -> Chart:
         ends += theta.values[: len(names)]
         ends += [end for interval in intervals if interval is not None for end in interval]
     axis = Axis(ends)
-    row_height = 9 + _LINE_HEIGHT * len(thetas)
+    names_above = max(map(len, names), default=0) > _NAME_LENGTH
+    head = 20 if names_above else 0
+    row_height = head + 9 + _LINE_HEIGHT * len(thetas)
     rows = []
     for place, name in enumerate(names):
         top = place * row_height
-        middle = top + row_height // 2
-        rows += [_NAME.format(-_NAME_WIDTH, _NAME_WIDTH - 8, middle - 11, name), _LINE.format("rule", 0, 100, top, top)]
+        rows.append(_LINE.format("rule", 0, 100, top, top))
+        if names_above:
+            rows.append(_NAME.format(0, "100%", top + 2, name))
+        else:
+            rows.append(_NAME.format(-_NAME_WIDTH, _NAME_WIDTH - 8, top + row_height // 2 - 11, name))
         for line, (theta, intervals) in enumerate(zip(thetas, spans, strict=True)):
-            y = top + 13 + _LINE_HEIGHT * line
+            y = top + head + 13 + _LINE_HEIGHT * line
             value, interval = theta.values[place], intervals[place] or ()
             drawn = _HIT.format(y - 8, _LINE_HEIGHT) + _whisker(axis, interval, y) + _DOT.format(axis.at(value), y)
             said = f"{name}, {theta.arm_id}" if theta.arm_id else name
@@ -343,6 +350,7 @@ def parameters(names: Sequence[str], thetas: Sequence[Theta]) -> Chart:
     height = row_height * len(names)
     title = "change in the estimate per unit"
     svg = _PLOT.format(
+        "plot" if names_above else "plot named",
         height + _AXIS_HEIGHT,
         "Coefficients of the model",
         "Each with its 95% interval. The numbers are in the table below.",

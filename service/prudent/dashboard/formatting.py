@@ -25,16 +25,17 @@ def number(value: float | None, digits: int = 3) -> str:
     return text.replace("-", MINUS)
 
 
-def fixed(value: float | None, decimals: int) -> str:
-    """A number with so many decimals, for a column; a dash for None."""
-    if value is None or not math.isfinite(value):
-        return NONE
+def fixed(value: float | None, decimals: int | None) -> str:
+    """A number with so many decimals, for a column, or as `number` without them; a dash for None."""
+    if decimals is None or value is None or not math.isfinite(value):
+        return number(value)
     return f"{value:,.{decimals}f}".replace("-", MINUS)
 
 
-def decimals_for(largest: float) -> int:
-    """How many decimals show about four digits of numbers up to this size."""
-    return 3 if largest <= 0 else min(8, max(0, 3 - round(math.log10(largest))))
+def decimals_for(largest: float) -> int | None:
+    """How many decimals show about four digits of numbers up to this size; None if that takes more than 8."""
+    decimals = 3 if largest <= 0 else max(0, 3 - round(math.log10(largest)))
+    return decimals if decimals <= 8 else None
 
 
 def short(identifier: str) -> str:

@@ -66,7 +66,7 @@ class Overview:
         return len(self.plays) < PLAYS_MAX or self.decisions <= PLAYS_MAX
 
     @property
-    def decimals(self) -> int:
+    def decimals(self) -> int | None:
         """Decimals of rewards in tables."""
         return formatting.decimals_for(
             max((float(np.abs(values).max()) for values in self.rewards.values()), default=0.0)
