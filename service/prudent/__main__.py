@@ -19,7 +19,15 @@ import typer
 from rich.table import Table
 
 from prudent.cli import campaigns, keys, transfer
-from prudent.cli.console import DatabaseUrl, console, fail, inform, load_environment_file, settings_or_fail
+from prudent.cli.console import (
+    DatabaseUrl,
+    console,
+    fail,
+    inform,
+    load_environment_file,
+    load_key_file,
+    settings_or_fail,
+)
 from prudent.environment import API_KEY_VARIABLE, PREFIX
 
 if TYPE_CHECKING:
@@ -221,6 +229,7 @@ All API calls:        {base}/docs
 def main() -> None:
     """Entry point."""
     load_environment_file()
+    load_key_file()
     app()
 
 

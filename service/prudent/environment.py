@@ -6,4 +6,6 @@ API_KEY_VARIABLE = PREFIX + "API_KEY"
 """Not a setting of the service: the key that its command line sends to a server."""
 ENVIRONMENT_FILE_VARIABLE = PREFIX + "ENV_FILE"
 """Not a setting of the service: the file that its command line reads variables from, `.env` if it is not set."""
-NOT_SETTINGS = frozenset({API_KEY_VARIABLE, ENVIRONMENT_FILE_VARIABLE})
+API_KEY_FILE_VARIABLE = API_KEY_VARIABLE + "_FILE"
+"""Not a setting of the service: the file that holds the key, where the key itself is not given."""
+NOT_SETTINGS = frozenset({API_KEY_VARIABLE, API_KEY_FILE_VARIABLE, ENVIRONMENT_FILE_VARIABLE})

@@ -2,6 +2,7 @@
 
 import re
 from os import environ
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
@@ -12,6 +13,10 @@ from prudent.environment import NOT_SETTINGS, PREFIX
 KEY_LENGTH_MIN = 32
 """Of a key or a secret that the operator makes up."""
 CONFIGURATION = SettingsConfigDict(env_prefix=PREFIX, env_ignore_empty=True, frozen=True)
+
+
+IN_FILES = ("admin_key", "session_secret", "database_url")
+"""Settings that may stand in a file named by PRUDENT_<NAME>_FILE, where PRUDENT_<NAME> is not set: they are secrets."""
 
 
 class InvalidSettingError(ValueError):
@@ -109,17 +114,37 @@ def read_settings(**given: Any) -> Settings:
     Raises InvalidSettingError, also for a PRUDENT_* variable that is not a setting.
     """
     known = {_variable(name) for name in (*Settings.model_fields, *Limits.model_fields) if name != "limits"}
+    known |= {_file_variable(name) for name in IN_FILES}
     for name in environ:
         if name.startswith(PREFIX) and name not in known | NOT_SETTINGS:
             raise InvalidSettingError(f"{name} is not a setting: remove it, or see docs/operations.md for the settings")
     try:
-        return Settings(**given)
+        return Settings(**{**_from_files(), **given})
     except ValidationError as error:
         raise InvalidSettingError(_describe(error)) from None  # it would show secrets
 
 
+def _from_files() -> dict[str, str]:
+    """The settings that are given as names of files. Raises InvalidSettingError for a file that has none."""
+    found: dict[str, str] = {}
+    for name in IN_FILES:
+        path = environ.get(_file_variable(name))
+        if path and not environ.get(_variable(name)):
+            try:
+                found[name] = Path(path).read_text(encoding="utf-8").strip()
+            except (OSError, UnicodeDecodeError) as error:
+                raise InvalidSettingError(f"{_file_variable(name)} names {path}, which cannot be read") from error
+            if not found[name]:
+                raise InvalidSettingError(f"{_file_variable(name)} names {path}, which is empty")
+    return found
+
+
 def _variable(name: str) -> str:
     return PREFIX + name.upper()
+
+
+def _file_variable(name: str) -> str:
+    return f"{_variable(name)}_FILE"
 
 
 def _describe(error: ValidationError) -> str:

@@ -26,7 +26,7 @@ from prudent_simulator.published import ROUNDS
 from prudent_simulator.report import print_table, write_json
 from prudent_simulator.runner import RunError, RunPlan, RunResult, run
 from prudent_simulator.server import Database
-from prudent_simulator.session import open_client, progress_bar, run_id_of
+from prudent_simulator.session import load_key_file, open_client, progress_bar, run_id_of
 from prudent_simulator.settings import (
     CONDITIONING_NAMES,
     AlgorithmName,
@@ -257,6 +257,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, _interrupt)  # so that a service of our own is ended too
     errors = Console(stderr=True)
     try:
+        load_key_file()
         app()
     except (
         ClientError,

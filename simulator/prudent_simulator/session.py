@@ -1,14 +1,26 @@
 """What every command that plays against a service has in common: the client and the progress bar."""
 
+import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from prudent_simulator.client import Client
 from prudent_simulator.server import Database, own_server
+
+
+def load_key_file() -> None:
+    """Take the service's key from the file that PRUDENT_API_KEY_FILE names, unless PRUDENT_API_KEY is set.
+
+    Raises OSError where it cannot be read.
+    """
+    path = os.environ.get("PRUDENT_API_KEY_FILE")
+    if path and not os.environ.get("PRUDENT_API_KEY"):
+        os.environ["PRUDENT_API_KEY"] = Path(path).read_text(encoding="utf-8").strip()
 
 
 @contextmanager

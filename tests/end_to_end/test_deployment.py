@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import yaml
 from docs.measurements import ties
 from prudent.environment import API_KEY_VARIABLE, PREFIX
 from prudent.observability.metrics import Metrics
-from prudent.settings import Limits, Settings, read_settings
+from prudent.settings import IN_FILES, InvalidSettingError, Limits, Settings, read_settings
 from prudent_simulator.__main__ import app as simulator
 from tests.conftest import MakeServer
 from tests.servers import ROOT, clean_environment, free_port
@@ -53,6 +54,35 @@ def test_every_listed_variable_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
         with monkeypatch.context() as patch:
             patch.setenv(name, value)
             assert read_settings() != usual, name
+
+
+@pytest.mark.parametrize("name", IN_FILES)
+def test_a_secret_may_stand_in_a_file(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A variable is seen by whoever can look at a container; a file that is not there must not open the service."""
+    variable, path = PREFIX + name.upper(), tmp_path / "secret"
+    assert f"`{variable}_FILE`" in OPERATIONS
+    monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv(f"{variable}_FILE", str(path))
+    for content in (None, b"", b" \n", b"\xff\xfe"):
+        if content is not None:
+            path.write_bytes(content)
+        with pytest.raises(InvalidSettingError, match=f"{variable}_FILE names {path}, which"):
+            read_settings()
+    path.write_text("s" * 40 + "\n", encoding="utf-8")
+    assert getattr(read_settings(), name) == "s" * 40
+    assert getattr(read_settings(**{name: "g" * 40}), name) == "g" * 40
+    monkeypatch.setenv(variable, "v" * 40)
+    assert getattr(read_settings(), name) == "v" * 40
+
+
+def test_a_weak_key_in_a_file_is_refused_unseen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is as weak as one in a variable."""
+    path = tmp_path / "key"
+    path.write_text("hunter2", encoding="utf-8")
+    monkeypatch.setenv("PRUDENT_ADMIN_KEY_FILE", str(path))
+    with pytest.raises(InvalidSettingError, match="PRUDENT_ADMIN_KEY must have at least") as refused:
+        read_settings()
+    assert "hunter2" not in str(refused.value)
 
 
 def test_the_page_lists_every_metric() -> None:
@@ -95,6 +125,12 @@ def test_the_list_of_decisions_is_complete() -> None:
     listed = re.findall(r"\((\d{4}-[a-z0-9-]+\.md)\)", (ROOT / "docs/decisions/README.md").read_text(encoding="utf-8"))
     assert listed == sorted(path.name for path in (ROOT / "docs/decisions").glob("0*.md"))
     assert [int(name[:4]) for name in listed] == list(range(1, len(listed) + 1))
+    for name in listed:
+        record = (ROOT / "docs/decisions" / name).read_text(encoding="utf-8")
+        number, superseded = int(name[:4]), r"(?:superseded|replaced)(?: in part)? by \[\d+\]\(\d{4}-[a-z0-9-]+\.md\)"
+        assert re.match(rf"# {number}\. .+\n\nDate: \d{{4}}-\d\d-\d\d\. Status: (?:accepted|{superseded})", record), (
+            name
+        )
 
 
 def test_the_figures_about_ties_are_what_the_program_prints(capsys: pytest.CaptureFixture[str]) -> None:
@@ -113,11 +149,13 @@ def test_the_figures_about_ties_are_what_the_program_prints(capsys: pytest.Captu
 
 def test_the_image_has_a_pinned_base_and_no_index() -> None:
     """A moving tag or a private index would build something else elsewhere."""
-    bases = re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE)
-    assert len(set(bases)) == 1
-    assert re.fullmatch(r"python:3\.\d+-slim-\w+", bases[0])
+    stages = re.findall(r"^FROM (\S+) AS (\S+)$", DOCKERFILE, re.MULTILINE)
+    assert len(stages) == DOCKERFILE.count("\nFROM ")
+    (base,) = {origin for origin, _ in stages} - {name for _, name in stages}
+    assert re.fullmatch(r"python:3\.\d+-slim-\w+", base)
+    assert stages[-1][1] == "service"  # what is built where no target is named
     assert not re.search(r"index-url|find-links|://(?!127\.0\.0\.1)(?!/)", DOCKERFILE.replace("sqlite:////", ""))
-    assert DOCKERFILE.count("--require-hashes") == 2
+    assert DOCKERFILE.count("--require-hashes") == DOCKERFILE.count("--requirement ") == 3
 
 
 def test_the_image_runs_as_somebody_else_than_root() -> None:
@@ -157,7 +195,8 @@ def test_image_and_compose_set_variables_that_exist() -> None:
     of_image = set(re.findall(r"\b(PRUDENT_[A-Z_]+)=", DOCKERFILE))
     of_services = {name for one in SERVICES.values() for name in one.get("environment", {})}
     of_services = {name for name in of_services if name.startswith(PREFIX)}
-    assert of_image | of_services <= defaults().keys() | {API_KEY_VARIABLE}
+    of_files = {f"{name}_FILE" for name in (*(PREFIX + name.upper() for name in IN_FILES), API_KEY_VARIABLE)}
+    assert of_image | of_services <= defaults().keys() | of_files
     assert of_image >= {"PRUDENT_HOST", "PRUDENT_DATABASE_URL"}
     assert of_services
 
@@ -168,6 +207,8 @@ def test_compose_names_its_images_and_volumes() -> None:
         _, _, tag = one["image"].partition(":")
         assert tag, name
         assert "latest" not in tag, name
+        if tag.startswith("0."):
+            assert tag == version("prudent"), name
         for volume in one.get("volumes", []):
             source = volume.split(":")[0]
             assert source.startswith("./") or source in COMPOSE["volumes"], f"{name}: {volume}"
@@ -179,23 +220,11 @@ def test_compose_starts_in_order() -> None:
     assert SERVICES["postgres"]["healthcheck"]["test"]
     assert SERVICES["migrate"]["command"] == ["migrate"]
     assert SERVICES["migrate"]["restart"] == "no"
+    assert SERVICES["postgres"]["depends_on"] == {"secrets": {"condition": "service_completed_successfully"}}
     assert SERVICES["migrate"]["depends_on"] == {"postgres": {"condition": "service_healthy"}}
     assert SERVICES["worker"]["depends_on"]["migrate"] == {"condition": "service_completed_successfully"}
     assert SERVICES["worker"]["deploy"]["replicas"] == 2
     assert SERVICES["proxy"]["depends_on"] == {"worker": {"condition": "service_healthy"}}
-
-
-def test_compose_opens_one_port_to_this_machine_and_knows_no_password() -> None:
-    """A key sent without TLS can be read on the way; a password in the file is known to everybody."""
-    published = [port for one in SERVICES.values() for port in one.get("ports", [])]
-    assert len(published) == 1
-    assert published[0].startswith("127.0.0.1:")
-    text = (ROOT / "docker-compose.yml").read_text(encoding="utf-8")
-    for value in re.findall(r"PASSWORD: (.+)", text):
-        assert value.startswith("${POSTGRES_PASSWORD:?"), value
-    keys = re.findall(r"_KEY: (.+)", text)
-    assert len(keys) == 2
-    assert all(value.startswith("${PRUDENT_ADMIN_KEY:?") for value in keys)
 
 
 def test_the_proxy_leads_to_the_workers() -> None:
@@ -223,7 +252,8 @@ def test_compose_calls_the_simulator_as_it_can_be_called() -> None:
     """The one-shot run leaves its figure in ./figures."""
     service = SERVICES["simulator"]
     assert service["profiles"] == ["simulator"]
-    assert service["entrypoint"] == ["prudent-simulator"]
+    assert service["build"]["target"] == "simulator"
+    assert re.search(r'AS simulator\n(?:[^F].*\n)*ENTRYPOINT \["prudent-simulator"\]\n', DOCKERFILE)
     assert "./figures:/figures" in service["volumes"]
     command = service["command"]
     assert "--output=/figures" in command

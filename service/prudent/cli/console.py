@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 from rich.console import Console
 
-from prudent.environment import API_KEY_VARIABLE, ENVIRONMENT_FILE_VARIABLE, PREFIX
+from prudent.environment import API_KEY_FILE_VARIABLE, API_KEY_VARIABLE, ENVIRONMENT_FILE_VARIABLE, PREFIX
 from prudent.identifiers import ID_PATTERN
 
 if TYPE_CHECKING:
@@ -47,6 +47,16 @@ def load_environment_file() -> None:
     for name, value in dotenv_values(path, interpolate=False).items():
         if name.startswith(PREFIX) and value is not None:
             os.environ.setdefault(name, value)
+
+
+def load_key_file() -> None:
+    """Take the API key for --url from the file that PRUDENT_API_KEY_FILE names, unless PRUDENT_API_KEY is set."""
+    path = os.environ.get(API_KEY_FILE_VARIABLE)
+    if path and not os.environ.get(API_KEY_VARIABLE):
+        try:
+            os.environ[API_KEY_VARIABLE] = Path(path).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError):
+            fail(f"{API_KEY_FILE_VARIABLE} names {path}, which cannot be read")
 
 
 def settings_or_fail(**given: Any) -> "Settings":
