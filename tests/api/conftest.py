@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
+from tests.api.contract import Json, create, disjoint, ok, select, shared
 from tests.servers import Postgres, Server, migrate
 
 
@@ -32,3 +33,16 @@ def api(api_server: Server) -> Iterator[httpx.Client]:
     """A client of the service, once on SQLite and once on PostgreSQL."""
     with httpx.Client(base_url=api_server.url, timeout=30, trust_env=False, verify=False) as opened:  # noqa: S501 (plain HTTP)
         yield opened
+
+
+@pytest.fixture(scope="module")
+def target(api: httpx.Client) -> Iterator[Json]:
+    """A shared and a disjoint campaign, each with a decision that waits for its reward."""
+    one, other = create(api, shared()), create(api, disjoint(reward={"maximum": 100}))
+    yield {
+        "shared": one,
+        "disjoint": other,
+        "decision": select(api, one)["decision_id"],
+        "other_decision": select(api, other, context=[1, 2])["decision_id"],
+    }
+    ok(api.post("/select", json={"campaign_id": one}))  # still in service, and nothing of it was used up

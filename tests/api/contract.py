@@ -14,6 +14,9 @@ MARKER = "xyzzyMARKERxyzzy"
 ARMS = [{"arm_id": "a", "features": [1, 0]}, {"arm_id": "b", "features": [0, 1]}]
 CONFIGURATION = ("campaign_id", "description", "risk", "model", "arms", "algorithm", "reward", "seed")
 
+on_sqlite = pytest.mark.parametrize("api_server", ["sqlite"], indirect=True, scope="session")
+"""For tests that judge parsing, validation or arithmetic: what they send is answered before a database matters."""
+
 _numbers = itertools.count(1)
 
 Json = dict[str, Any]

@@ -6,7 +6,20 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.contract import MARKER, create, model, multi_armed, new_id, ok, problem, read, reward, select, shared
+from tests.api.contract import (
+    MARKER,
+    create,
+    model,
+    multi_armed,
+    new_id,
+    ok,
+    on_sqlite,
+    problem,
+    read,
+    reward,
+    select,
+    shared,
+)
 
 HEADERS = {"Content-Type": "application/json"}
 
@@ -47,6 +60,7 @@ def test_order_and_failures_of_single_items(api: httpx.Client) -> None:
 
 
 @pytest.mark.parametrize("bad", ["NaN", "Infinity", "1e999", '"1"', "true", "null", "1" + "0" * 400, "1e9999999"])
+@on_sqlite
 def test_number_of_one_item_is_none(api: httpx.Client, bad: str) -> None:
     """W01. One NaN in a nightly file would stop all of its rewards, or be learned."""
     campaign_id = create(api, shared())
@@ -105,6 +119,7 @@ def test_batches_follow_each_other(api: httpx.Client) -> None:
 
 
 @pytest.mark.parametrize("path", ["/select/batch", "/reward/batch"])
+@on_sqlite
 def test_number_of_items(api: httpx.Client, path: str) -> None:
     """One request could occupy the service for seconds, or an empty file look like a success."""
     item = {"campaign_id": new_id("none")} if path == "/select/batch" else {"decision_id": new_id("none"), "reward": 1}
@@ -129,6 +144,7 @@ def test_number_of_items(api: httpx.Client, path: str) -> None:
     ],
     ids=str,
 )
+@on_sqlite
 def test_envelope(api: httpx.Client, path: str, body: object, field: str) -> None:
     """A client that forgets the envelope would be told about our internals instead of its mistake."""
     text = problem(api.post(path, content=json.dumps(body), headers=HEADERS), 422, field)["detail"]

@@ -15,6 +15,7 @@ from tests.api.contract import (
     multi_armed,
     new_id,
     ok,
+    on_sqlite,
     problem,
     reward,
     select,
@@ -175,6 +176,7 @@ def test_count_towards_warmup(api: httpx.Client) -> None:
     ],
     ids=str,
 )
+@on_sqlite
 def test_time_that_is_none(api: httpx.Client, when: object) -> None:
     """W26. A local time, or seconds taken for milliseconds, would be stored as some other instant."""
     campaign_id = create(api, multi_armed())

@@ -13,7 +13,9 @@ from tests.api.contract import (
     multi_armed,
     new_id,
     ok,
+    on_sqlite,
     problem,
+    read,
     reward,
     select,
     shared,
@@ -127,6 +129,7 @@ def test_restricted_choice(api: httpx.Client, make: Callable[[], Json], fields: 
     ],
     ids=str,
 )
+@on_sqlite
 def test_restriction_that_makes_no_sense(
     api: httpx.Client, make: Callable[[], Json], fields: Json, restriction: Json, field: str
 ) -> None:
@@ -295,6 +298,7 @@ def test_dimension(api: httpx.Client) -> None:
         (multi_armed, {"arms": LISTED}, "arms"),
     ],
 )
+@on_sqlite
 def test_request_that_does_not_fit_the_model(
     api: httpx.Client, make: Callable[[], Json], fields: Json, field: str
 ) -> None:
@@ -333,3 +337,15 @@ def test_centred_and_scaled_features(api: httpx.Client) -> None:
         parts = [[part["contribution"] for part in each["contributions"]] for each in (one, other)]
         assert parts[0] == pytest.approx(parts[1])
     assert model(api, raw)["theta"] == pytest.approx(model(api, scaled)["theta"])
+
+
+def test_values_at_the_edge_of_their_range(api: httpx.Client) -> None:
+    """B32. The largest values that the documentation allows would be refused, or overflow."""
+    request = shared(seed=2**53 - 1, reward={"minimum": -1e9, "maximum": 1e9}, description="x" * 2_000)
+    campaign_id = create(api, request)
+    for value in (1e9, -1e9):
+        arms = [{"arm_id": "x" * 128, "features": [1e6, -1e6]}, {"arm_id": "y", "features": [5e-324, 1e-300]}]
+        decision = select(api, campaign_id, arms=arms, explain=True)
+        assert all(isinstance(one["index"], float) for one in decision["arms"])
+        ok(api.post("/reward", json={"decision_id": decision["decision_id"], "reward": value}))
+    assert read(api, campaign_id)["observations"] == 2

@@ -13,7 +13,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from prudent.transfer.reading import ImportReader
-from tests.api.contract import ARMS, Json, create, disjoint, new_id, ok, problem, reward, select, shared
+from tests.api.contract import ARMS, Json, create, disjoint, new_id, ok, on_sqlite, problem, reward, select, shared
 from tests.conftest import MakeServer
 from tests.promises import Promise, length
 from tests.transfer.campaigns import assert_refused, bring, without_times
@@ -137,6 +137,7 @@ DAMAGES: dict[str, tuple[int, Callable[[list[Json]], None]]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
+@on_sqlite
 def test_a_file_that_does_not_hold_together(api: httpx.Client, exported: list[Json], damage: str) -> None:
     """An import would answer 500, or bring a campaign that cannot be folded or answers what was never decided."""
     line, apply = DAMAGES[damage]
