@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from prudent.core.estimators import ExactMinimizer
 from prudent.core.measures import EntropicLoss, ExpectileLoss
 from prudent.core.numerics.newton import minimise
 from tests.core.test_estimators import D, observations
+from tests.core.test_exact_incremental import gaussian
 
 
 def test_exact_is_the_minimiser_of_each_block(rng):
@@ -66,3 +68,39 @@ def test_exact_recomputes_the_sums_at_the_kept_estimate(monkeypatch, rng):
     np.testing.assert_allclose(exact.weighted_gram[0], (features.T * weights) @ features, rtol=1e-12)
     assert exact.d2_total == pytest.approx(weights.sum())
     assert exact.d1_squares == pytest.approx((exact.loss.d1(rewards, features @ theta) ** 2).sum())
+
+
+def test_one_constant_feature_gives_the_samples_expectile(rng):
+    """With next to no penalty the estimate is the sample's own expectile, as scipy computes it."""
+    for level in (0.01, 0.1, 0.5, 0.9, 0.99):
+        sample = rng.gamma(1.0, 2.0, 120)
+        exact = ExactMinimizer(ExpectileLoss(level), 1, 1, 1e-12, None)
+        for k, y in enumerate(sample, 1):
+            exact.observe(0, np.ones(1), float(y))
+            exact.refresh()
+            if k % 10 == 0:
+                assert exact.theta[0, 0] == pytest.approx(stats.expectile(sample[:k], level), rel=1e-9)
+        assert exact.full_fits < 60
+
+
+@pytest.mark.parametrize("gamma", [-1.5, 0.3, 1.5])
+def test_entropic_refits_from_the_last_hessian_change_nothing_but_the_cost(gamma, rng):
+    """A Hessian that is a little old must neither move the minimiser nor be published."""
+    loss = EntropicLoss(gamma, -4.0, 4.0)
+    for bound in (None, 0.5):
+        features, rewards = gaussian(rng, 150)
+        rewards = np.clip(rewards, -4.0, 4.0)
+        exact = ExactMinimizer(loss, 1, features.shape[1], 0.1, bound)
+        for k in range(150):
+            exact.observe(0, features[k], float(rewards[k]))
+            if k % 7 == 3:
+                continue
+            exact.refresh()
+            solution = minimise(loss, features[: k + 1], rewards[: k + 1], 0.1, bound)
+            # The certificate's 1e-12 is of the gradient: the start shows in theta a little above that.
+            scale = np.linalg.norm(solution.theta)
+            np.testing.assert_allclose(exact.theta[0], solution.theta, rtol=0, atol=1e-11 * scale)
+            weights = loss.d2(rewards[: k + 1], features[: k + 1] @ exact.theta[0])
+            expected = (features[: k + 1].T * weights) @ features[: k + 1]
+            np.testing.assert_allclose(exact.weighted_gram[0], expected, rtol=0, atol=1e-12 * expected.max())
+        assert exact.uncertified == 0

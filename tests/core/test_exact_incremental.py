@@ -8,12 +8,11 @@ import os
 
 import numpy as np
 import pytest
-from scipy import stats
 from scipy.optimize import minimize
 
 from prudent.core.estimators import ExactMinimizer
 from prudent.core.estimators.reference import refer
-from prudent.core.measures import EntropicLoss, ExpectileLoss, SquaredLoss
+from prudent.core.measures import ExpectileLoss, SquaredLoss
 from prudent.core.numerics.newton import minimise
 
 PROBLEMS = int(os.environ.get("SOAK_PROBLEMS", "150"))
@@ -373,19 +372,6 @@ def test_tiny_hard_problems_are_always_certified(level, rng):
     assert in_full < 0.8 * fits
 
 
-def test_one_constant_feature_gives_the_samples_expectile(rng):
-    """With next to no penalty the estimate is the sample's own expectile, as scipy computes it."""
-    for level in (0.01, 0.1, 0.5, 0.9, 0.99):
-        sample = rng.gamma(1.0, 2.0, 120)
-        exact = ExactMinimizer(ExpectileLoss(level), 1, 1, 1e-12, None)
-        for k, y in enumerate(sample, 1):
-            exact.observe(0, np.ones(1), float(y))
-            exact.refresh()
-            if k % 10 == 0:
-                assert exact.theta[0, 0] == pytest.approx(stats.expectile(sample[:k], level), rel=1e-9)
-        assert exact.full_fits < 60
-
-
 def test_a_general_optimiser_finds_nothing_lower(rng):
     """Random problems learned one observation at a time, against L-BFGS with the exact gradient."""
     for problem in range(PROBLEMS):
@@ -409,26 +395,3 @@ def test_a_general_optimiser_finds_nothing_lower(rng):
         ours = objective(exact.theta[0])[0]
         assert ours <= other.fun + 1e-12 * abs(other.fun), problem
         np.testing.assert_allclose(exact.theta[0], other.x, rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.parametrize("gamma", [-1.5, 0.3, 1.5])
-def test_entropic_refits_from_the_last_hessian_change_nothing_but_the_cost(gamma, rng):
-    """A Hessian that is a little old must neither move the minimiser nor be published."""
-    loss = EntropicLoss(gamma, -4.0, 4.0)
-    for bound in (None, 0.5):
-        features, rewards = gaussian(rng, 150)
-        rewards = np.clip(rewards, -4.0, 4.0)
-        exact = ExactMinimizer(loss, 1, D, 0.1, bound)
-        for k in range(150):
-            exact.observe(0, features[k], float(rewards[k]))
-            if k % 7 == 3:
-                continue
-            exact.refresh()
-            solution = minimise(loss, features[: k + 1], rewards[: k + 1], 0.1, bound)
-            # The certificate's 1e-12 is of the gradient: the start shows in theta a little above that.
-            scale = np.linalg.norm(solution.theta)
-            np.testing.assert_allclose(exact.theta[0], solution.theta, rtol=0, atol=1e-11 * scale)
-            weights = loss.d2(rewards[: k + 1], features[: k + 1] @ exact.theta[0])
-            expected = (features[: k + 1].T * weights) @ features[: k + 1]
-            np.testing.assert_allclose(exact.weighted_gram[0], expected, rtol=0, atol=1e-12 * expected.max())
-        assert exact.uncertified == 0
