@@ -154,7 +154,7 @@ MUTATIONS = (
     ),
     Mutation(
         "SQLite's lock taken late",
-        "prudent.store.engines:create_write_engine",
+        "prudent.store.statements:begin_immediate",
         replace("'BEGIN IMMEDIATE'", "'BEGIN'"),
         "tests/store/test_schema.py::test_sqlite_is_durable_and_locks_before_it_reads",
     ),

@@ -1,4 +1,4 @@
-"""Decision ids made by the server, and the clock they are ordered by."""
+"""The clock, and the time-ordered decision ids that the server makes."""
 
 import secrets
 import time
@@ -9,13 +9,13 @@ Clock = Callable[[], int]
 
 
 def _elapsed_ns() -> int:
-    """Since the machine's start, sleep included where the system can tell."""
+    """Time since boot, including sleep where the system can tell."""
     boottime = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic_ns() if boottime is None else time.clock_gettime_ns(boottime)
 
 
 def steady_clock(wall: Callable[[], int] = time.time_ns, elapsed: Callable[[], int] = _elapsed_ns) -> Clock:
-    """A clock that starts at the wall clock's time and then counts by itself: no deadline moves when that is set.
+    """A clock that starts at the wall clock's time and then counts by itself: setting the wall clock moves no deadline.
 
     wall, elapsed: nanoseconds.
     """
@@ -24,9 +24,10 @@ def steady_clock(wall: Callable[[], int] = time.time_ns, elapsed: Callable[[], i
 
 
 class DecisionIds:
-    """Time-ordered UUIDs (version 7, RFC 9562), rising within a process even where the clock stands or steps back.
+    """Time-ordered UUIDs (version 7, RFC 9562), increasing within a process even if the clock stops or steps back.
 
-    Random keys would touch a page of the index each; rising ones share the last page and halve the commit's time.
+    Each random key would touch another page of the index; increasing ones share the last page, which halves the time
+    of a commit.
     """
 
     def __init__(self, clock: Clock, random_bits: Callable[[int], int] = secrets.randbits) -> None:
@@ -36,7 +37,7 @@ class DecisionIds:
 
     def __call__(self) -> str:
         """A new id."""
-        # 48 bits of milliseconds and 12 of their fraction; a stopped clock is pushed on by one step
+        # 48 bits of milliseconds and 12 of their fraction; if the clock has not advanced, count up by one
         self._last = max(self._last + 1, (self._clock() << 12) // 1_000)
         milliseconds, fraction = self._last >> 12, self._last & 0xFFF
         value = milliseconds << 80 | 0x7 << 76 | fraction << 64 | 0b10 << 62 | self._random_bits(62)

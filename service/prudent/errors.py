@@ -1,8 +1,8 @@
-"""What can be wrong with a command, and what can be wrong with us. None of it knows HTTP."""
+"""Why a command fails: it is wrong, or it cannot be executed now. None of these errors knows HTTP."""
 
 
 class CommandError(Exception):
-    """The command is wrong. It failed alone; nothing was written for it."""
+    """The command is wrong: nothing was written for it, and no other command is affected."""
 
     def __init__(self, message: str, *, field: str | None = None) -> None:
         super().__init__(message)
@@ -10,19 +10,19 @@ class CommandError(Exception):
 
 
 class NotFoundError(CommandError):
-    """It names a campaign, arm or decision that is not there."""
+    """The command names a campaign, arm or decision that does not exist."""
 
 
 class ConflictError(CommandError):
-    """It contradicts what is recorded."""
+    """The command contradicts what is recorded."""
 
 
 class InvalidCommandError(CommandError):
-    """It makes no sense for this campaign; ``field`` says where."""
+    """The command does not fit the campaign; ``field`` names the field that is wrong."""
 
 
 class UnavailableError(Exception):
-    """Not now: nothing is known to be wrong with the command, and it is safe to send it again."""
+    """Cannot be executed now: the command may be right, and it is safe to send it again."""
 
     retry_after_seconds = 1
 
@@ -36,7 +36,7 @@ class OverloadedError(UnavailableError):
 
 
 class CampaignBusyError(UnavailableError):
-    """Another worker holds the campaign for longer than we wait."""
+    """Another worker has held the campaign for too long."""
 
 
 class DatabaseUnavailableError(UnavailableError):
@@ -44,4 +44,4 @@ class DatabaseUnavailableError(UnavailableError):
 
 
 class UnknownOutcomeError(UnavailableError):
-    """The commit itself failed: the command may or may not have been recorded. The same command again is safe."""
+    """The commit itself failed, so the command may have been recorded or not. It is safe to send it again."""

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from prudent.errors import NotFoundError
-from prudent.ledger.cache import ROW_BYTES, RecentDecisions
 from prudent.ledger.commands import Decision, DeleteCampaign, Reward, RewardReceipt, Select
+from prudent.ledger.state import ROW_BYTES, RecentDecisions
 from prudent.store.tables import DecisionRow
 
 from .conftest import Worker

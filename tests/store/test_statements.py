@@ -8,8 +8,9 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError
 
 from prudent.store import statements
-from prudent.store.engines import HeldConnection, create_write_engine, parse_database_url
+from prudent.store.engines import create_write_engine, parse_database_url
 from prudent.store.failures import Failure, classify
+from prudent.store.statements import HeldConnection
 
 SENT = "a reward that nobody may read"
 WRONG = {

@@ -91,15 +91,13 @@ def commands_of(run: int, draw: np.random.Generator) -> list[Select | Reward]:
 def acknowledged_falsely(worker: Worker, outcomes: list[Any]) -> int:
     """How many successes another connection does not see."""
     with worker.read.connect() as connection:
-        ids = {"decision": "decisions", "reward": "observations"}
-        stored = {
-            kind: {row[0] for row in connection.execute(text(f"SELECT decision_id FROM {table}"))}  # noqa: S608
-            for kind, table in ids.items()
-        }
-    kinds = {Decision: "decision", RewardReceipt: "reward"}
-    return sum(
-        one.decision_id not in stored[kinds[type(one)]] for one in outcomes if isinstance(one, Decision | RewardReceipt)
-    )
+        decided, rewarded = (
+            {row[0] for row in connection.execute(text(f"SELECT decision_id FROM {table}"))}  # noqa: S608
+            for table in ("decisions", "observations")
+        )
+    lost = [one for one in outcomes if isinstance(one, Decision) and one.row.decision_id not in decided]
+    lost += [one for one in outcomes if isinstance(one, RewardReceipt) and one.decision_id not in rewarded]
+    return len(lost)
 
 
 def test_a_success_is_committed(breakable: tuple[Worker, FailPoint], promise: Promise) -> None:

@@ -14,7 +14,6 @@ from sqlalchemy import Connection
 from prudent.clock import Clock
 from prudent.errors import CampaignBusyError, CommandError, ConflictError, NotFoundError
 from prudent.ledger import rewards, selection
-from prudent.ledger.cache import RecentDecisions, States
 from prudent.ledger.commands import (
     Command,
     Describe,
@@ -29,7 +28,7 @@ from prudent.ledger.commands import (
     Select,
 )
 from prudent.ledger.description import describe
-from prudent.ledger.state import CampaignState, Writes, catch_up, open_state, use_snapshot
+from prudent.ledger.state import CampaignState, RecentDecisions, States, Writes, catch_up, open_state, use_snapshot
 from prudent.store import campaigns, decisions, log
 from prudent.store.campaigns import Standing
 from prudent.store.tables import DecisionRow, LogRow
@@ -43,7 +42,7 @@ class StaleDirectoryError(Exception):
 
 
 class Batch:
-    """One attempt at a batch on an open transaction. If it fails, ``restore`` undoes what it taught the states."""
+    """One attempt at a batch on an open transaction. If it fails, ``restore`` returns the states to what they were."""
 
     def __init__(
         self,
@@ -108,8 +107,8 @@ class Batch:
     def _order(self, commands: Sequence[Command]) -> list[int]:
         """Rewards of decisions made before this batch go first; otherwise the order of arrival.
 
-        All of a batch's commands wait at the same time, so any order is one that could have happened. In this one
-        every select knows all these rewards, and a campaign is refitted once a batch instead of once a pair.
+        All commands of a batch wait at the same time, so any order is one that could have happened. In this one every
+        select has seen all these rewards, and a campaign is refitted once per batch instead of once per pair.
         """
         return sorted(range(len(commands)), key=lambda place: not self._is_reward_of_the_past(commands[place]))
 
@@ -117,7 +116,7 @@ class Batch:
         return command.learns and command.decision_id is not None and self._decision(command.decision_id) is not None
 
     def remember(self) -> None:
-        """After the commit: new decisions are likely to be rewarded soon, rewarded ones are not asked for again."""
+        """After the commit: keep new decisions, which are likely to be rewarded soon, and drop rewarded ones."""
         self._recent.keep(self.writes.decisions.values())
         self._recent.forget(self.writes.rewarded)
 
@@ -135,7 +134,7 @@ class Batch:
         self._remembered = self._recent.find(ids)
         self._decisions = decisions.find_decisions(self._connection, ids - self._remembered.keys()) | self._remembered
         self._rewarded = {one.decision_id for one in commands if one.learns and one.decision_id is not None}
-        # a decision that was pruned is still answered from the log
+        # the reward of a pruned decision is still found in the log
         self._recorded = log.find_observations(self._connection, self._rewarded - self._decisions.keys())
 
     def _find_keys(self, commands: Sequence[Command]) -> None:
@@ -240,7 +239,7 @@ class Batch:
         state.standing = standing
         return state
 
-    # 4. rewards that exist already
+    # 4. existing rewards
 
     def _find_rewards(self) -> None:
         if self._rewarded:
@@ -257,7 +256,7 @@ class Batch:
             return Postponed(missing.key)
 
     def _state(self, key: int | None, missing: str) -> CampaignState:
-        """The state to execute on. Raises for a campaign that is gone, held by another worker, or not loaded."""
+        """The state to execute on. Raises if the campaign is gone, held by another worker, or not loaded."""
         if key is None:
             raise NotFoundError(missing)
         if key in self._busy:
@@ -289,7 +288,7 @@ class Batch:
             return selection.select(state, command, self._new_id(), None, self._now, self.writes)
         digest = command.digest()
         held = self._decisions.get(command.decision_id)
-        if held is not None and held.key in self._busy:  # whether its campaign counts is being decided elsewhere
+        if held is not None and held.key in self._busy:  # another worker may be deleting that campaign
             raise CampaignBusyError("another worker holds this decision's campaign: try again")
         earlier = self._decision(command.decision_id)
         if earlier is None:
@@ -302,7 +301,7 @@ class Batch:
         decision = self._decision(command.decision_id)
         recorded = self._recorded_reward(command.decision_id)
         known = decision or recorded
-        # while its select waits for its campaign, so does the reward
+        # if its select must wait for the campaign to be loaded, so must the reward
         key = known.key if known is not None else self._selected.get(command.decision_id)
         state = self._state(key, "there is no such decision")
         if recorded is not None:
@@ -353,7 +352,7 @@ class Batch:
         decisions.clear_due(self._connection, writes.no_longer_due)
 
 
-class _NotLoaded(Exception):  # noqa: N818  # it is a signal within this module, not an error
+class _NotLoaded(Exception):  # noqa: N818  # a signal within this module, not an error
     def __init__(self, key: int) -> None:
         super().__init__(key)
         self.key = key

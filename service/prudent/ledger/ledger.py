@@ -20,25 +20,24 @@ from prudent.errors import (
 )
 from prudent.ledger.administration import Administration, CampaignRecord, administer
 from prudent.ledger.batch import Batch, StaleDirectoryError
-from prudent.ledger.cache import RecentDecisions, States
 from prudent.ledger.commands import Command, Failed, Outcome, Postponed, Result
 from prudent.ledger.maintenance import Maintenance
 from prudent.ledger.queue import CommandQueue, Entry, Ticket
-from prudent.ledger.state import CampaignState, load_behind
+from prudent.ledger.state import CampaignState, RecentDecisions, States, load_behind
 from prudent.observability.metrics import Metrics
 from prudent.settings import Limits
 from prudent.store import campaigns
-from prudent.store.engines import HeldConnection
 from prudent.store.failures import Failure, classify, probe_writes
+from prudent.store.statements import HeldConnection
 
 logger = structlog.get_logger(__name__)
 
 RERUNS_MAX = 3
 MAINTENANCE_SECONDS = 1.0
 RECENT_BYTES_MAX = 16 * 2**20
-"""Of decisions held until their rewards come."""
+"""For decisions held until their rewards arrive."""
 STALL_SECONDS = 5.0
-"""A batch that takes longer makes the worker unready."""
+"""If a batch takes longer, the worker reports that it is not ready."""
 
 _COUNTED = (CampaignBusyError, DatabaseUnavailableError, UnknownOutcomeError)
 
@@ -52,7 +51,9 @@ class Ledger:
         self._clock, self._limits, self._metrics = clock, limits, metrics
         self._committed = metrics.commits.labels("committed")
         for reason in ("overloaded", "late", *(kind.__name__ for kind in _COUNTED)):
-            metrics.unavailable.labels(reason)  # to Prometheus, a counter that appears has not risen
+            metrics.unavailable.labels(
+                reason
+            )  # Prometheus does not see the increase of a counter that first appears with it
         self._new_id = DecisionIds(clock)
         self._queue = CommandQueue(limits.queue_items_max, limits.queue_bytes_max)
         self._states = States(limits.states_bytes_max)
@@ -87,12 +88,12 @@ class Ledger:
 
     @property
     def fault(self) -> str | None:
-        """Why commands cannot be recorded at the moment; None if, as far as is known, they can."""
+        """Why commands cannot be recorded at the moment; None if nothing prevents it, as far as is known."""
         if not self._thread.is_alive():
             return "the ledger's thread has ended"
         busy_since = self._busy_since
         if busy_since is not None and time.monotonic() - busy_since > STALL_SECONDS:
-            return "a transaction does not end"
+            return "a transaction has not ended for too long"
         return self._refused
 
     async def submit(self, command: Command) -> Any:
@@ -105,7 +106,7 @@ class Ledger:
         return record
 
     async def submit_all(self, commands: Sequence[Command]) -> list[Result | Exception]:
-        """Results in the commands' order, an error in the place of a command that failed."""
+        """Results in the commands' order, with an error in place of each command that failed."""
         if not commands:
             return []
         outcomes = await self._enqueue(commands)
@@ -128,7 +129,7 @@ class Ledger:
         except UnavailableError:
             self._metrics.unavailable.labels("overloaded").inc(len(commands))
             raise
-        # the loop's own timer: asyncio.timeout, which could also cancel, costs five times as much
+        # a plain timer: asyncio.timeout, which can also cancel, costs five times as much
         timer = loop.call_later(self._limits.answer_seconds_max, _give_up, future)
         try:
             return await future
@@ -174,20 +175,23 @@ class Ledger:
         self._metrics.states_bytes.set(self._states.nbytes)
 
     def _probe(self) -> None:
-        """Ask a database that refused whether it takes rows again: an unready worker gets no requests to tell."""
+        """Check whether a database that refused to write accepts rows again.
+
+        A worker that is not ready gets no requests that would show it.
+        """
         if self._refused is None:
             return
         try:
             with self._write.begin() as connection:
                 probe_writes(connection)
-        except Exception as error:  # noqa: BLE001  # it is still so
+        except Exception as error:  # noqa: BLE001  # still not writable
             logger.warning("the database is still not writable", error=str(getattr(error, "orig", error)))
         else:
             self._refused = None
             logger.info("the database is writable again")
 
     def _execute(self, entries: list[Entry]) -> None:
-        """Run entries to their outcomes, whatever happens: nothing may end the thread or leave a caller waiting."""
+        """Run entries to their outcomes, whatever happens: no error may end the thread or leave a caller waiting."""
         started = time.perf_counter()
         self._busy_since = time.monotonic()
         try:
@@ -216,8 +220,8 @@ class Ledger:
         for loop, tickets in finished.items():
             try:
                 loop.call_soon_threadsafe(_resolve, tickets)
-            except RuntimeError:  # the loop is closed: nobody waits any more
-                logger.warning("answers nobody waits for", tickets=len(tickets))
+            except RuntimeError:  # the loop is closed
+                logger.warning("answers dropped: the event loop is closed", requests=len(tickets))
 
     def _count_recorded(self, batch: Batch) -> None:
         self._metrics.decisions.inc(len(batch.writes.decisions))
@@ -233,7 +237,7 @@ class Ledger:
             self._metrics.bound_active_fits.inc(gained[2])
             state.solver_counted = counts
 
-    # Batches, and what their failures lead to
+    # Batches and their failures
 
     def _run_batch(self, commands: list[Command], *, skip_locked: bool = False) -> list[Any]:
         for attempt in range(RERUNS_MAX + 2):
@@ -249,7 +253,7 @@ class Ledger:
                     return self._give_up(commands, failure, error)
             skip_locked = skip_locked or failure is Failure.LOCKED
             self._metrics.reruns.inc()
-        return [Failed(CampaignBusyError("too many others change this at the same time: try again"))] * len(commands)
+        return [Failed(CampaignBusyError("too many concurrent changes: try again"))] * len(commands)
 
     def _attempt(self, commands: list[Command], *, skip_locked: bool, lock_all: bool) -> list[Outcome]:
         with self._held.use() as connection:
@@ -289,16 +293,16 @@ class Ledger:
     def _give_up(self, commands: list[Command], failure: Failure, error: Exception) -> list[Any]:
         if failure is Failure.UNAVAILABLE:
             return [Failed(self._refuse(error))] * len(commands)
-        if len(commands) > 1:  # find the one that fails or waits; the others must not suffer from it
+        if len(commands) > 1:  # one by one, so that the one that fails or waits affects no other
             skip_locked = failure is Failure.LOCKED
             return [outcome for command in commands for outcome in self._run_batch([command], skip_locked=skip_locked)]
         if failure is Failure.LOCKED:
-            return [Failed(CampaignBusyError("another worker is writing this at the moment: try again"))]
+            return [Failed(CampaignBusyError("another worker is writing the same rows: try again"))]
         logger.error("a command failed", command=type(commands[0]).__name__, exc_info=error)
         return [Failed(error)]
 
     def _refuse(self, error: Exception) -> DatabaseUnavailableError:
-        """What callers are told, and readiness says until something is written again."""
+        """The error for callers; readiness reports it until something is written again."""
         logger.warning("the database is not available", error=str(getattr(error, "orig", error)))
         self._refused = "the database refused to write"
         return DatabaseUnavailableError("the database is not available: try again")
@@ -322,9 +326,9 @@ class Ledger:
                 self._committed.inc()
                 return administered
             self._metrics.reruns.inc()
-        return Failed(CampaignBusyError("too many others change this at the same time: try again"))
+        return Failed(CampaignBusyError("too many concurrent changes: try again"))
 
-    # States that must be loaded first
+    # States to be loaded first
 
     def _wait_for(self, key: int, entry: Entry) -> None:
         if key in self._waiting:
@@ -345,7 +349,7 @@ class Ledger:
             self._queue.changed.notify()
 
     def _install_loaded(self) -> None:
-        """Take over loaded states, and put back at the front the commands that waited for them."""
+        """Install loaded states, and return the commands that waited for them to the front of the queue."""
         for key, result in self._loaded:
             entries = self._waiting.pop(key)
             if isinstance(result, Exception):

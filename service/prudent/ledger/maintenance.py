@@ -1,4 +1,4 @@
-"""What the ledger's thread does between batches: snapshots, deadlines, rows of deleted campaigns and lost imports."""
+"""What the ledger's thread does between batches: snapshots, deadlines, and removing deleted and abandoned rows."""
 
 import structlog
 from sqlalchemy import Engine
@@ -6,8 +6,8 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from prudent.clock import Clock
 from prudent.core.snapshot import FORMAT_VERSION
-from prudent.ledger.cache import States
 from prudent.ledger.commands import Expire
+from prudent.ledger.state import States
 from prudent.settings import Limits
 from prudent.store import campaigns, decisions, log
 from prudent.store.tables import SnapshotRow
@@ -17,7 +17,7 @@ logger = structlog.get_logger(__name__)
 PURGE_ROWS = 1_000
 EXPIRE_ROWS = 500
 IMPORT_IDLE_SECONDS_MAX = 600
-"""Between two steps of an import: who is away for longer does not come back."""
+"""Between two steps of an import: after a longer pause it is abandoned."""
 
 
 class Maintenance:
@@ -36,7 +36,7 @@ class Maintenance:
             self._purge()
             return self._find_expired()
         except SQLAlchemyError as error:
-            logger.warning("maintenance put off", error=type(error).__name__)
+            logger.warning("maintenance postponed", error=type(error).__name__)
             return []
 
     def finish(self) -> None:
@@ -55,7 +55,7 @@ class Maintenance:
                 self._to_snapshot.add(state.key)
 
     def _write_snapshot(self) -> None:
-        """One state's snapshot. The state is committed here: batches end before chores begin."""
+        """Write one state's snapshot. States are committed here: batches end before chores begin."""
         if not self._to_snapshot:
             return
         key = self._to_snapshot.pop()

@@ -45,15 +45,15 @@ class CommandQueue:
     items: int = 0
     nbytes: int = 0
     changed: Condition = field(default_factory=Condition)
-    """Held to touch the queue; notified when there is something to do."""
+    """Hold it to access the queue; it is notified when there is something to do."""
     _entries: deque[Entry] = field(default_factory=deque)
 
     def put(self, entries: Sequence[Entry]) -> None:
-        """Append. Raises OverloadedError, and takes nothing, if they do not all fit."""
+        """Append all of them. Raises OverloadedError, and appends none, if they do not all fit."""
         items = sum(entry.command.items for entry in entries)
         nbytes = sum(entry.command.nbytes for entry in entries)
         with self.changed:
-            # one request always fits an empty queue, whatever the bounds
+            # an empty queue accepts any request, whatever the bounds
             if self._entries and (self.items + items > self.items_max or self.nbytes + nbytes > self.bytes_max):
                 raise OverloadedError("too many requests are waiting: try again")
             self._entries.extend(entries)
@@ -62,7 +62,7 @@ class CommandQueue:
             self.changed.notify()
 
     def put_back(self, entries: Iterable[Entry]) -> None:
-        """Put at the front what was taken but could not be executed yet. Call with ``changed`` held."""
+        """Return entries that could not be executed yet to the front. Call with ``changed`` held."""
         for entry in reversed(list(entries)):
             self._entries.appendleft(entry)
             self.items += entry.command.items

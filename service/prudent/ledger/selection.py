@@ -13,7 +13,7 @@ from prudent.ledger.state import CampaignState, Writes
 from prudent.store.tables import DecisionRow, features_to_bytes
 
 CONTRIBUTIONS_MAX = 2_000
-"""Numbers of a decision: an explanation is stored with it. The best arms have theirs, as many as fit."""
+"""Contributions in one explanation, which is stored with its decision: as many of the best arms as fit have theirs."""
 
 
 class Candidate(NamedTuple):

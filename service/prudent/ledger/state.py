@@ -1,9 +1,12 @@
-"""One campaign as a worker holds it: its configuration, its arms, and the policy folded from its log.
+"""What a worker holds in memory: campaigns' states, and recent decisions.
 
-A state comes from the database: the campaign's row and arms, a snapshot for a head start, then the log. While a batch
-runs, what it will insert is collected beside the states that it changes.
+A campaign's state is its configuration, its arms, and the policy folded from its log. It comes from the database: the
+campaign's row and arms, a snapshot for a head start, then the log. Both caches are bounded, and all that they hold
+can be read again. While a batch runs, what it will insert is collected beside the states that it changes.
 """
 
+from collections import OrderedDict
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
@@ -22,6 +25,9 @@ from prudent.store.log import FoldRow
 from prudent.store.tables import ArmRow, DecisionRow, LogRow, features_from_bytes
 
 logger = structlog.get_logger(__name__)
+
+ROW_BYTES = 1_000
+"""A decision's row without its features and explanation, roughly."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,17 +64,17 @@ class CampaignState:
 
     @property
     def shared(self) -> bool:
-        """One parameter for all arms, with features per arm; else one parameter an arm."""
+        """Whether there is one parameter for all arms, with features per arm; else there is one parameter per arm."""
         return self.creation.model.type == "shared"
 
     @property
     def status(self) -> str:
-        """As of the last batch."""
+        """The status as of the last batch."""
         return self.standing.status
 
     @property
     def head(self) -> int:
-        """Last sequence number given, including this batch's."""
+        """The last sequence number assigned, including this batch's."""
         return self.standing.head
 
     @property
@@ -78,13 +84,13 @@ class CampaignState:
 
     @property
     def target(self) -> int:
-        """The sequence that the state must have: min(head, learn_limit)."""
+        """The sequence that the state should reach: min(head, learn_limit)."""
         limit = self.learn_limit
         return self.head if limit is None else min(self.head, limit)
 
     @property
     def warming(self) -> bool:
-        """Whether an active arm is below its warm-up: its plays then matter, and are read under the lock."""
+        """Whether an active arm is below its warm-up: plays then matter, and are read under the lock."""
         if self._is_warm:
             return False
         warmup = self.configuration.algorithm.warmup
@@ -94,7 +100,7 @@ class CampaignState:
 
     @property
     def fold_digest(self) -> bytes:
-        """Digest of all that the fold depends on besides the log; a snapshot is valid only for it."""
+        """Digest of everything but the log that the fold depends on; a snapshot is valid only with the same digest."""
         return blake2b(self.creation.model_dump_json().encode(), digest_size=16).digest()
 
     def block_of(self, arm_id: str) -> int:
@@ -108,7 +114,7 @@ class CampaignState:
             raise InvalidCommandError(f"expected {expected} features, received {len(features)}", field=field_name)
 
     def reconfigure(self, row: CampaignRow, arms: list[ArmRow]) -> None:
-        """Take over a newer revision: index settings, statuses, arms that were added. What was learned stays."""
+        """Apply a newer revision: index settings, statuses, arms that were added. What was learned stays."""
         self.configuration = CampaignConfiguration.model_validate_json(row.configuration)
         if not self.shared:
             for _ in range(len(arms) - len(self.arms)):
@@ -135,22 +141,22 @@ class CampaignState:
     def fold(self, row: FoldRow) -> None:
         """Learn the next row of the log."""
         if row.sequence <= self.sequence:
-            raise ValueError(f"row {row.sequence} of the log is folded already")
+            raise ValueError(f"row {row.sequence} of the log has already been folded")
         self.policy.observe(self.block_of(row.arm_id), features_from_bytes(row.features), row.reward)
         self.sequence = row.sequence
 
     def advance_head(self) -> int:
-        """Give the next sequence number."""
+        """Assign the next sequence number."""
         self.standing = self.standing._replace(head=self.head + 1)
         return self.head
 
     def mark(self) -> None:
-        """Remember this state, before a batch changes it."""
+        """Save this state before a batch changes it."""
         self.policy.mark()
         self._marked = (self.sequence, self.standing, list(self.plays))
 
     def restore(self) -> None:
-        """Return to the mark, exactly."""
+        """Return exactly to the saved state."""
         self.policy.restore()
         self.sequence, self.standing, plays = self._marked
         self.plays = list(plays)
@@ -173,7 +179,7 @@ class Writes:
     no_longer_due: set[str] = field(default_factory=set)
 
     def add_play(self, state: CampaignState, arm_id: str) -> None:
-        """Count a play, while plays matter: above the warm-up they are not written."""
+        """Count a play of an arm that is below its warm-up; above it plays are not written."""
         arm = state.by_id.get(arm_id)
         if arm is None or state.plays[arm.position] >= state.configuration.algorithm.warmup:
             return
@@ -182,7 +188,7 @@ class Writes:
         self.plays[place] = self.plays.get(place, 0) + 1
 
     def append(self, state: CampaignState, row: LogRow) -> LogRow:
-        """Give a row the next sequence number, teach it unless the campaign is paused, and keep it for the log."""
+        """Assign the next sequence number to a row, learn it unless the campaign is paused, and keep it for the log."""
         numbered = row._replace(sequence=state.advance_head())
         if state.learn_limit is None:
             state.fold(FoldRow(numbered.sequence, row.arm_id, row.features, row.reward))
@@ -242,3 +248,119 @@ def load_behind(read: Engine, key: int) -> CampaignState | None:
             state.fold(row)
         state.standing = standing
     return state
+
+
+class States:
+    """A bounded cache, least recently used first out. Dropping a state loses nothing: it is a fold of the log."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+        self._bytes = 0
+        self._states: OrderedDict[int, tuple[CampaignState, int]] = OrderedDict()
+        self._keys: dict[str, int] = {}
+        self._unmeasured: set[int] = set()
+
+    def get(self, key: int) -> CampaignState | None:
+        """The state of a campaign, which becomes the most recently used."""
+        entry = self._states.get(key)
+        if entry is None:
+            return None
+        self._states.move_to_end(key)
+        return entry[0]
+
+    def put(self, state: CampaignState) -> None:
+        """Hold a state, which becomes the most recently used. Its size is taken in `measure`."""
+        key = state.key
+        _, size = self._states.get(key, (None, 0))
+        self._states[key] = (state, size)
+        self._states.move_to_end(key)
+        self._unmeasured.add(key)
+        self._keys[state.campaign_id] = key
+
+    def used(self) -> list[CampaignState]:
+        """The states put since the last `measure`."""
+        return [self._states[key][0] for key in self._unmeasured if key in self._states]
+
+    def measure(self) -> None:
+        """Take the size of the states put since the last time: once a second, not once per batch."""
+        for key in self._unmeasured:
+            entry = self._states.get(key)
+            if entry is not None:
+                state, before = entry
+                size = state.nbytes
+                self._states[key] = (state, size)
+                self._bytes += size - before
+        self._unmeasured.clear()
+
+    def drop(self, key: int) -> None:
+        """Drop a state; the next use loads it again."""
+        entry = self._states.pop(key, None)
+        if entry is not None:
+            self._bytes -= entry[1]
+            self.forget_name(entry[0].campaign_id)
+
+    def evict(self) -> int:
+        """Drop the least recently used states until the bound holds; how many were dropped. One always stays."""
+        self.measure()
+        evicted = 0
+        while self._bytes > self._bytes_max and len(self._states) > 1:
+            self.drop(next(iter(self._states)))
+            evicted += 1
+        return evicted
+
+    def key_of(self, campaign_id: str) -> int | None:
+        """The key that this public id had when last seen; the batch checks whether it still has it."""
+        return self._keys.get(campaign_id)
+
+    def forget_name(self, campaign_id: str) -> None:
+        """Drop a public id, which may have another key by now."""
+        self._keys.pop(campaign_id, None)
+
+    def __len__(self) -> int:
+        return len(self._states)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held, as of the last measuring."""
+        return self._bytes
+
+
+class RecentDecisions:
+    """A bounded cache, so that a reward need not read its decision back. The oldest go first.
+
+    A decision never changes, but it ends with its campaign, and its id may then be used again: a caller must check that
+    the campaign of a row from here still exists, and `forget` the row otherwise.
+    """
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+        self._bytes = 0
+        self._rows: dict[str, DecisionRow] = {}
+
+    def find(self, ids: Collection[str]) -> dict[str, DecisionRow]:
+        """Those of these decisions that are known here."""
+        rows = self._rows
+        return {decision_id: rows[decision_id] for decision_id in ids if decision_id in rows}
+
+    def keep(self, rows: Iterable[DecisionRow]) -> None:
+        """Hold decisions that have been committed."""
+        for row in rows:
+            self.forget((row.decision_id,))
+            self._rows[row.decision_id] = row
+            self._bytes += _bytes_of(row)
+        while self._bytes > self._bytes_max:
+            self.forget((next(iter(self._rows)),))
+
+    def forget(self, ids: Iterable[str]) -> None:
+        """Drop decisions that have been rewarded, or whose campaign is gone."""
+        for decision_id in ids:
+            row = self._rows.pop(decision_id, None)
+            if row is not None:
+                self._bytes -= _bytes_of(row)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+
+def _bytes_of(row: DecisionRow) -> int:
+    return ROW_BYTES + len(row.features) + len(row.explanation or "")

@@ -1,4 +1,4 @@
-"""Replays logs and compares: heads, decisions, snapshots and a live server's state against the fold."""
+"""Replays logs, and compares heads, decisions, snapshots and a live server's state with the result."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -17,10 +17,10 @@ from prudent.store.schema import check_revision
 from prudent.store.tables import SnapshotRow
 
 TOLERANCE = 1e-9
-"""Relative; the exact minimiser's parameters depend on where its iterations started, and all on the processor."""
+"""Relative. The exact minimiser's parameters depend on its starting point, and all of them on the processor."""
 
 LiveModel = Callable[[str], dict[str, Any] | None]
-"""A live server's ``/model`` of a campaign; None if the server does not have it."""
+"""A live server's ``/model`` of a campaign; None if the server does not have the campaign."""
 
 
 @dataclass(slots=True)
@@ -60,7 +60,7 @@ def verify_campaign(engine: Engine, key: int, campaign_id: str, live_model: Live
     with engine.connect() as connection:
         state = open_state(connection, key)
         if state is None:
-            return Verdict(campaign_id, 0, faults=["it was deleted meanwhile"])
+            return Verdict(campaign_id, 0, faults=["the campaign was deleted meanwhile"])
         verdict = Verdict(campaign_id, state.target)
         verdict.faults += log.find_faults(connection, key, state.head)
         _replay(connection, state, live, verdict)

@@ -47,7 +47,7 @@ class CampaignRow(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """What a batch reads of a campaign after its head is locked. now: the database's clock, if it has one."""
+    """What a batch reads of a campaign once its head is locked. now: the database's clock, if it has one."""
 
     key: int
     campaign_id: str | None
@@ -90,7 +90,7 @@ def lock_heads(connection: Connection, keys: Collection[int], *, skip_locked: bo
     """Lock these campaigns against other workers' learning, in key order; the keys that were locked.
 
     FOR NO KEY UPDATE on Postgres: it does not conflict with the share lock that a foreign key takes. On SQLite
-    the write transaction itself is the lock, and nothing is asked.
+    the write transaction itself is the lock, so no statement is needed.
     """
     if connection.dialect.name == "sqlite":
         return set(keys)

@@ -16,7 +16,7 @@ _SHOWN_AS = [name.removesuffix("_value") for name in _SHOWN]
 _shown_values = attrgetter(*_SHOWN)
 
 Place = tuple[int, str]
-"""Where a decision stands among those of its campaign: its time, then its id."""
+"""A decision's position among those of its campaign: its time, then its id."""
 
 
 _COLUMNS = [decisions.c[name] for name in DecisionRow._fields]
@@ -36,7 +36,7 @@ _DUE = (
     .limit(bindparam("limit_"))
 )
 PENDING_MAX = 100_000
-"""Past it, pending decisions are not counted on: whoever asks wants an answer soon."""
+"""Counting stops here, so that it stays fast."""
 _PENDING = select(func.count()).select_from(
     select(decisions.c.decision_id).where(decisions.c.due_at.is_not(None)).limit(PENDING_MAX).subquery()
 )
@@ -56,12 +56,12 @@ def find_decisions(connection: Connection, ids: Collection[str]) -> dict[str, De
 
 
 def insert_decisions(connection: Connection, rows: Iterable[DecisionRow]) -> None:
-    """Insert, in the order of their ids: two workers that insert the same ids then cannot deadlock."""
+    """Insert in the order of ids, so that two workers that insert the same ids cannot deadlock."""
     _INSERTION.execute(connection, sorted(rows))
 
 
 def clear_due(connection: Connection, ids: Iterable[str]) -> None:
-    """These decisions are no longer waited for."""
+    """Clear the deadlines of these decisions: no reward is awaited any more."""
     _CLEAR_DUE.execute_many(connection, [{"id_": decision_id} for decision_id in sorted(ids)])
 
 
@@ -71,7 +71,7 @@ def find_due(connection: Connection, now: int, limit: int) -> list[str]:
 
 
 def count_pending(connection: Connection) -> int:
-    """How many decisions of campaigns with a timeout wait for a reward, up to PENDING_MAX."""
+    """How many decisions with a deadline await a reward, up to PENDING_MAX."""
     return int(connection.execute(_PENDING).scalar_one())
 
 
@@ -95,7 +95,7 @@ def count_rows(connection: Connection, key: int) -> int:
 
 
 def newest_place(connection: Connection, key: int) -> Place | None:
-    """Where the newest of a campaign's decisions stands; None if there is none."""
+    """The position of a campaign's newest decision; None if there is none."""
     newest = (decisions.c.created_at.desc(), decisions.c.decision_id.desc())
     statement = select(decisions.c.created_at, decisions.c.decision_id).where(decisions.c.key == key)
     row = connection.execute(statement.order_by(*newest).limit(1)).first()

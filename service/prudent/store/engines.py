@@ -1,11 +1,9 @@
-"""Engines: one that writes, for the ledger's thread and migrations; one that only reads, for everything else."""
+"""Engines: one for writing, used by the ledger's thread and migrations; a read-only one for everything else."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import Engine, create_engine, event
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.pool import QueuePool
@@ -18,7 +16,7 @@ STATEMENT_TIMEOUT_MS = 10_000
 IDLE_IN_TRANSACTION_TIMEOUT_MS = 2_000
 WAL_SIZE_MAX = 64 * 2**20
 WRITERS_MAX = 2
-"""One is held for batches, one is for all else that the same thread writes between them."""
+"""One connection is held for batches, the other serves what the same thread writes between them."""
 READERS_MAX = 4
 
 
@@ -32,7 +30,7 @@ def parse_database_url(text: str) -> URL:
         url = make_url(text)
     except ArgumentError:
         raise UnsupportedDatabaseError(
-            "the database URL is not of the form sqlite:///FILE or postgresql://USER@HOST/NAME"
+            "the database URL must have the form sqlite:///FILE or postgresql://USER@HOST/NAME"
         ) from None
     backend = url.get_backend_name()
     if backend in {"postgresql", "postgres"}:
@@ -47,20 +45,20 @@ def parse_database_url(text: str) -> URL:
 
 
 def create_write_engine(url: URL) -> Engine:
-    """Writes. SQLite: BEGIN IMMEDIATE, so the write lock is taken before anything is read."""
+    """An engine for writing. On SQLite a transaction takes the write lock before it reads anything."""
     if url.get_backend_name() == "sqlite":
         engine = _create_sqlite(url, pool_size=WRITERS_MAX)
-        event.listen(engine, "begin", lambda connection: statements.execute(connection, "BEGIN IMMEDIATE"))
+        event.listen(engine, "begin", statements.begin_immediate)
         return engine
     return _create_postgres(url, pool_size=WRITERS_MAX, lock_timeout_ms=LOCK_TIMEOUT_MS)
 
 
 def create_read_engine(url: URL) -> Engine:
-    """Reads only; the database refuses anything else."""
+    """A read-only engine: the database itself refuses to write."""
     if url.get_backend_name() == "sqlite":
         engine = _create_sqlite(url, pool_size=READERS_MAX)
         event.listen(engine, "connect", lambda dbapi, _: dbapi.execute("PRAGMA query_only = ON").close())
-        event.listen(engine, "begin", lambda connection: statements.execute(connection, "BEGIN"))
+        event.listen(engine, "begin", statements.begin)
         return engine
     return _create_postgres(url, pool_size=READERS_MAX, default_transaction_read_only="on")
 
@@ -120,28 +118,3 @@ def _create_postgres(url: URL, *, pool_size: int, **options: object) -> Engine:
         return TimeLimitedConnection.connect(*arguments, **options)
 
     return engine
-
-
-class HeldConnection:
-    """For one thread. To take one from the pool and give it back costs more than what a small transaction does."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-        self._connection: Connection | None = None
-
-    @contextmanager
-    def use(self) -> Iterator[Connection]:
-        """The connection, outside of any transaction. After an error another one is taken the next time."""
-        if self._connection is None:
-            self._connection = self._engine.connect()
-        try:
-            yield self._connection
-        except BaseException:
-            self.release()
-            raise
-
-    def release(self) -> None:
-        """Give it back to the pool, which rolls back what is not committed."""
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()

@@ -21,7 +21,7 @@ class FoldRow(NamedTuple):
 
 
 _COLUMNS = [observations.c[name] for name in LogRow._fields]
-# a literal, not a parameter: the index on decision_id is partial, and planners must see that it applies
+# a literal, not a parameter: the index on decision_id is partial, and the planner must see that it applies
 IS_OBSERVATION = observations.c.kind == literal_column(f"'{OBSERVATION}'")
 IS_OF_DECISION = and_(
     observations.c.decision_id == decisions.c.decision_id, IS_OBSERVATION, observations.c.key == decisions.c.key
@@ -127,7 +127,7 @@ def find_snapshot(connection: Connection, key: int) -> SnapshotRow | None:
 
 
 def write_snapshot(connection: Connection, snapshot: SnapshotRow) -> None:
-    """Store a snapshot unless a later one is there. One of the same sequence is replaced: it may be corrupt."""
+    """Store a snapshot unless a later one is stored. One of the same sequence is replaced: it may be corrupt."""
     is_key = snapshots.c.key == snapshot.key
     stored = connection.execute(select(snapshots.c.sequence).where(is_key)).scalar()
     if stored is None:

@@ -1,4 +1,4 @@
-"""Reads for GET routes: a small pool of threads on the read-only engine, apart from the ledger's thread."""
+"""A small pool of threads that read on the read-only engine, off the event loop and apart from the ledger."""
 
 import asyncio
 from collections.abc import Callable
@@ -16,11 +16,11 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 LONG_READS_MAX = 16
-"""That may wait for their turn or run; past it, 503."""
+"""Long reads that may run or wait for their turn; beyond that, 503."""
 
 
 class Reader:
-    """Runs functions that read, off the event loop."""
+    """Runs functions that read the database, off the event loop."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -43,11 +43,11 @@ class Reader:
     ) -> R:
         """The result of a function that takes long and opens a connection for each of its pages.
 
-        One at a time, on a thread of its own: however many ask, short reads find a thread and a connection.
-        Raises DatabaseUnavailableError, and OverloadedError where too many wait already.
+        Long reads run one at a time on a thread of their own, so that short ones always find a thread and a connection.
+        Raises DatabaseUnavailableError, and OverloadedError if too many are waiting.
         """
         if self._long_reads >= LONG_READS_MAX:
-            raise OverloadedError("too many reports are being made: try again")
+            raise OverloadedError("too many reports are in progress: try again")
         self._long_reads += 1
         try:
             return await self._run(self._long, lambda: read(self._connect, *args, **kwargs))

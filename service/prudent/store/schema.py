@@ -1,4 +1,4 @@
-"""The schema's revision: what the database has, what this version needs, and how to get there."""
+"""The schema's revision: the database's, the one that this version needs, and the migration between them."""
 
 import math
 from pathlib import Path
@@ -10,17 +10,17 @@ if TYPE_CHECKING:
     from alembic.config import Config  # with the rest of Alembic a fifth of a start, and needed only to migrate
 
 REVISIONS = ("0001", "0002")
-"""Of the files in migrations/versions/, oldest first: listed here as well, so that a start need not load Alembic."""
+"""The revisions in migrations/versions/, oldest first: repeated here, so that a start need not load Alembic."""
 ADVISORY_LOCK = 0x5072_7564_656E_74
 """One migration at a time on Postgres; on SQLite the write transaction is the lock."""
 
 
 class UnknownRevisionError(RuntimeError):
-    """The database has a schema that this version does not know: it was made by a newer one."""
+    """The database's schema is not one that this version can use: a newer one, or one to migrate first."""
 
 
 def _script_location() -> str:
-    """The migrations: a folder of the installed package; in a checkout, of which that is made, at its top."""
+    """The migrations: a folder of the installed package or, in a checkout, at its top."""
     package = Path(__file__).resolve().parents[1]
     installed = package / "migrations"
     return str(installed if installed.is_dir() else package.parents[1] / "migrations")
@@ -55,7 +55,7 @@ def current_revision(connection: Connection) -> str | None:
 def check_revision(connection: Connection) -> None:
     """Raise UnknownRevisionError unless the database has this version's schema."""
     if current_revision(connection) != latest_revision():
-        raise UnknownRevisionError("the database has not this version's schema: run prudent migrate")
+        raise UnknownRevisionError("the schema does not match this version: run prudent migrate")
 
 
 def migrate(engine: Engine) -> tuple[str | None, str]:

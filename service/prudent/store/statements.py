@@ -1,12 +1,13 @@
-"""Statements compiled once and handed to the driver itself, past SQLAlchemy's execution.
+"""Statements compiled once and handed to the driver itself, past SQLAlchemy's execution, on a connection that is kept.
 
-SQLAlchemy's own way from a statement to the driver costs several times what a small statement does, and so does its
-look-up of what it has compiled. Connections, transactions and errors stay SQLAlchemy's: what the driver raises comes
-out as SQLAlchemy's exceptions, and a lost connection is invalidated. Values pass unconverted in both directions, so
-only columns whose Python values the drivers take and return as they are belong here.
+SQLAlchemy's own way from a statement to the driver costs several times what a small statement does, and so do its
+look-up of what it has compiled and its pool. Connections, transactions and errors stay SQLAlchemy's: what the driver
+raises comes out as SQLAlchemy's exceptions, and a lost connection is invalidated. Values pass unconverted in both
+directions, so only columns whose Python values the drivers take and return as they are belong here.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from typing import Any, NoReturn
 
@@ -15,6 +16,7 @@ from sqlalchemy import (
     ARRAY,
     ColumnElement,
     Connection,
+    Engine,
     Executable,
     Select,
     Table,
@@ -63,6 +65,16 @@ def execute_many(connection: Connection, text: str, rows: Sequence[Any]) -> None
         connection.connection.cursor().executemany(text, rows)
     except Exception as error:  # noqa: BLE001  # raised again
         _raise(connection, text, error)
+
+
+def begin(connection: Connection) -> None:
+    """Begin a transaction that reads, on SQLite, whose driver is told not to begin any by itself."""
+    execute(connection, "BEGIN")
+
+
+def begin_immediate(connection: Connection) -> None:
+    """Begin a transaction that writes: SQLite takes the write lock before anything is read."""
+    execute(connection, "BEGIN IMMEDIATE")
 
 
 def _raise(connection: Connection, text: str, error: Exception) -> NoReturn:
@@ -171,3 +183,31 @@ class Insertion:
             part = rows[first : first + self._rows_max]
             values = ", ".join([places] * len(part))
             execute(connection, f"{head}VALUES {values}", tuple(chain.from_iterable(part)))
+
+
+class HeldConnection:
+    """A connection that one thread keeps from transaction to transaction.
+
+    Taking one from the pool and returning it costs more than a small transaction.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._connection: Connection | None = None
+
+    @contextmanager
+    def use(self) -> Iterator[Connection]:
+        """The connection, outside of any transaction. After an error it is returned, and the next use takes another."""
+        if self._connection is None:
+            self._connection = self._engine.connect()
+        try:
+            yield self._connection
+        except BaseException:
+            self.release()
+            raise
+
+    def release(self) -> None:
+        """Return it to the pool, which rolls back what is not committed."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
