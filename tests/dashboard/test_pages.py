@@ -291,3 +291,17 @@ def test_what_is_wrong_is_said_on_a_page(closed: tuple[Server, Keys], http: http
         assert reply.status_code == 422, value
         assert "This request is not valid" in reply.text
         assert "<script>" not in reply.text
+
+
+def test_the_table_of_coefficients_is_the_models(closed: tuple[Server, Keys], http: httpx.Client) -> None:
+    """Whoever cannot see the chart would read other numbers, or none."""
+    key = {"X-API-Key": ADMIN_KEY}
+    model = http.get("/campaigns/c/model", headers=key).json()
+    (theta,) = [arm["theta"] for arm in model["arms"] if any(arm["theta"])]
+    table = re.search(r'<table id="coefficients".*?</table>', http.get(PAGES[1], headers=key).text, re.DOTALL)
+    assert table is not None
+    rows = dict(re.findall(r'<th scope="row">(.*?)</th>(.*)', table[0]))
+    assert list(rows) == ["&lt;u&gt;hour&lt;/u&gt;", "intercept"][: len(theta)]
+    for cells, value in zip(rows.values(), theta, strict=True):
+        shown = [float(text.replace("\N{MINUS SIGN}", "-")) for text in re.findall(r"<td>([^ <]+)", cells)]
+        assert max(shown, key=abs) == pytest.approx(value, rel=6e-3)

@@ -74,7 +74,7 @@ def test_the_story(demo: Server, open_page: OpenPage, picture: Callable[[Page, s
         check=True,
     )
     assert f'"sequence":{rewards + 1}' in done.stdout
-    expect(page.locator("#reward")).to_contain_text(f"sequence {rewards + 1:,} in the campaign's log")
+    expect(page.locator("#reward")).to_contain_text(f"sequence {rewards + 1:,} of the campaign's log")
 
     page.get_by_role("navigation", name="Path").get_by_role("link", name="demo").click()
     expect(tile(page, "Decisions")).to_have_text(f"{decisions + 1:,}")

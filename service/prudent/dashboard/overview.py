@@ -57,7 +57,7 @@ class Overview:
 
     @property
     def waiting(self) -> int:
-        """Decisions without a reward, among the newest `PLAYS_MAX`."""
+        """Decisions without a reward, among the latest `PLAYS_MAX`."""
         return sum(play.rewarded_arm_id is None for play in self.plays)
 
     @property
@@ -163,7 +163,7 @@ def default_features(configuration: CampaignConfiguration) -> NDArray[np.float64
 def trailing_shares(
     plays: Sequence[PlayRow], arm_ids: Sequence[str], points: int
 ) -> tuple[list[int], NDArray[np.float64]]:
-    """Shares of the decisions up to each of some moments: (their places, oldest first, from 0), (points, arms) shares.
+    """Moving shares of the decisions at some points: (their places, oldest first, from 0), (points, arms) shares.
 
     Each counts the decisions up to it, at most a twentieth of all and at least ten. plays: newest first.
     """
@@ -182,7 +182,7 @@ def trailing_shares(
 
 
 class Part(NamedTuple):
-    """An arm's part of the newest decisions: where it begins and how long it is, of 1."""
+    """An arm's share of the latest decisions, and where it starts in a bar of length 1."""
 
     arm_id: str
     colour: int | None
@@ -192,7 +192,7 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class Listed:
-    """A campaign in the list. last_at: its newest decision, in microseconds; bar: the largest part first."""
+    """A campaign in the list. last_at: time of its latest decision, in microseconds; bar: the largest share first."""
 
     campaign_id: str
     about: str
@@ -205,7 +205,7 @@ class Listed:
 
 
 def read_list(connection: Connection, after: str) -> list[Listed]:
-    """Campaigns after an id: one more than a page has, so that one sees whether there is another."""
+    """Campaigns after an id: one more than fits on a page, to tell whether there is a next page."""
     rows = campaigns.list_campaigns(connection, after=after, limit=LISTED_MAX + 1)
     arms = campaigns.read_arms(connection, [row.key for row in rows])
     return [_listed(row, arms[row.key], reports.newest_plays(connection, row.key, RECENT)) for row in rows]
