@@ -198,8 +198,8 @@ def caution(campaign: Overview, reports: Sequence[ArmReport]) -> str | None:
     return (
         f"By the mean alone, {price.best_by_mean} would lead with {number(bold.mean)}, ahead of {price.best_by_risk} "
         f"with {number(careful.mean)}. By the {measure.noun}, {price.best_by_risk} leads with {number(careful.risk)}, "
-        f"ahead of {price.best_by_mean} with {number(bold.risk)}. Choosing {price.best_by_risk} costs {number(price.mean_difference)} per "
-        "decision on average."
+        f"ahead of {price.best_by_mean} with {number(bold.risk)}. Choosing {price.best_by_risk} costs "
+        f"{number(price.mean_difference)} per decision on average."
     )
 
 
