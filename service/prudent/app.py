@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 from prudent.api import campaigns, decisions, documentation, operations, problems, reports, transfer
 from prudent.api.server import authentication
 from prudent.api.server.bodies import Bodies
-from prudent.api.server.fast_path import HotRoutes, hot_routes
+from prudent.api.server.fast_path import FastPath, post_routes
 from prudent.clock import steady_clock
 from prudent.dashboard.login import login_routes
 from prudent.dashboard.pages import page_routes
@@ -91,7 +91,7 @@ def create_app(settings: Settings, metrics_folder: Path | None = None) -> FastAP
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )
     deciding = decisions.decision_routes(ledger, bodies)
-    app.add_middleware(HotRoutes, application=app, routes=hot_routes(deciding))
+    app.add_middleware(FastPath, application=app, routes=post_routes(deciding))
     if settings.auth:
         app.add_middleware(authentication.RequireKey, ring=ring, sessions=sessions)
     app.add_middleware(operations.CountRequests, metrics=metrics, log_all=settings.log_level == "debug")

@@ -248,12 +248,12 @@ def test_replies_hold_what_is_documented(openapi: Json, api: httpx.Client) -> No
         "ArmReply": read(api, campaign_id)["arms"][0],
         "Problem": problem(api.get("/campaigns/none-of-this-name"), 404),
         "ReportReply": ok(api.get(f"/campaigns/{campaign_id}/report")),
-        "TrailReply": ok(api.get(f"/campaigns/{campaign_id}/decisions")),
+        "DecisionListReply": ok(api.get(f"/campaigns/{campaign_id}/decisions")),
     }
     replies["ExplainedArmReply"] = decision["arms"][0]
     replies["ArmModelReply"] = replies["ModelReply"]["arms"][0]
-    replies["TrailEntryReply"] = replies["TrailReply"]["items"][0]
-    replies["TrailRewardReply"] = replies["TrailEntryReply"]["reward"]
+    replies["LoggedDecisionReply"] = replies["DecisionListReply"]["items"][0]
+    replies["LoggedRewardReply"] = replies["LoggedDecisionReply"]["reward"]
     replies["ArmReportReply"] = replies["ReportReply"]["arms"][0]
     replies["RewardsReply"] = replies["ArmReportReply"]["rewards"]
     replies["RewardSourcesReply"] = replies["RewardsReply"]["sources"]

@@ -1,10 +1,10 @@
 """What of a decision is shown."""
 
 import pytest
+from prudent.api.report_replies import TrailEntryReply
 from pydantic import BaseModel
 
 from prudent.api.replies import SelectReply
-from prudent.api.report_replies import TrailEntryReply
 from prudent.store.decisions import shown_columns
 from prudent.store.tables import DecisionRow
 

@@ -1,12 +1,9 @@
-"""Routes about campaigns, their arms and what their models have learned."""
+"""Routes of campaigns, their arms, warm starts and models."""
 
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
-from pydantic import BaseModel
 
-from prudent.api import examples
-from prudent.api.cursors import decode_cursor, encode_cursor
 from prudent.api.replies import (
     PROBLEMS,
     ArmReply,
@@ -19,8 +16,17 @@ from prudent.api.replies import (
     render_campaign,
     render_report,
 )
-from prudent.api.requests import ArmChange, ArmRequest, CampaignChange, ObservationBatch, ObservationItem
-from prudent.api.server.bodies import Bodies, documented, floats
+from prudent.api.requests import (
+    ArmChange,
+    ArmRequest,
+    CampaignChange,
+    ObservationBatch,
+    ObservationItem,
+    decode_cursor,
+    documented,
+    encode_cursor,
+)
+from prudent.api.server.bodies import Bodies, floats
 from prudent.campaigns import CampaignConfiguration, resolve
 from prudent.errors import InvalidCommandError, NotFoundError
 from prudent.identifiers import ID_PATTERN
@@ -55,13 +61,13 @@ def campaign_routes(ledger: Ledger, read: Reader, bodies: Bodies) -> APIRouter:
         status_code=201,
         responses={
             201: {"model": CampaignReply},
-            200: {"model": CampaignReply, "description": "It repeats the creation of this campaign"},
+            200: {"model": CampaignReply, "description": "The same campaign was created before"},
         },
-        openapi_extra=documented(CampaignConfiguration, examples.CAMPAIGN),
+        openapi_extra=documented(CampaignConfiguration),
         response_class=Response,
     )
     async def create_campaign(request: Request) -> Response:
-        """Create a campaign. The same request again is a 200; another one for the same id is a 409."""
+        """Create a campaign. Repeating the same request returns 200; a different request for the same id, 409."""
         record = await ledger.administer(CreateCampaign(resolve(await read_creation(request))))
         return _campaign(record)
 
@@ -73,9 +79,9 @@ def campaign_routes(ledger: Ledger, read: Reader, bodies: Bodies) -> APIRouter:
     )
     async def list_campaigns(
         limit: Annotated[int, Query(ge=1, le=LIST_MAX)] = 100,
-        cursor: Annotated[str | None, Query(max_length=256, description="From the previous page.")] = None,
+        cursor: Annotated[str | None, Query(max_length=256, description="next_cursor of the previous page.")] = None,
     ) -> Response:
-        """List campaigns in the order of their ids."""
+        """List campaigns, ordered by id."""
         after = "" if cursor is None else decode_cursor(cursor, ID_PATTERN)[0]
         records = await read(list_records, after=after, limit=limit + 1)
         page = records[:limit]
@@ -90,7 +96,7 @@ def campaign_routes(ledger: Ledger, read: Reader, bodies: Bodies) -> APIRouter:
         response_class=Response,
     )
     async def get_campaign(campaign_id: CampaignPath) -> Response:
-        """Read a campaign as resolved, with defaults filled in."""
+        """Read a campaign with all defaults filled in."""
         record = await read(find_record, campaign_id)
         if record is None:
             raise NotFoundError("there is no such campaign")
@@ -100,11 +106,11 @@ def campaign_routes(ledger: Ledger, read: Reader, bodies: Bodies) -> APIRouter:
         "/campaigns/{campaign_id}",
         operation_id="changeCampaign",
         responses={200: {"model": CampaignReply}},
-        openapi_extra=documented(CampaignChange, examples.CHANGE),
+        openapi_extra=documented(CampaignChange),
         response_class=Response,
     )
     async def change_campaign(campaign_id: CampaignPath, request: Request) -> Response:
-        """Change a campaign's description, status, or what of its algorithm touches the index only."""
+        """Change the description, the status, or those settings of the algorithm that affect only exploration."""
         change = await read_change(request)
         record = await ledger.administer(
             ChangeCampaign(campaign_id, change.description, change.status, change.algorithm)
@@ -119,11 +125,13 @@ def campaign_routes(ledger: Ledger, read: Reader, bodies: Bodies) -> APIRouter:
     )
     async def delete_campaign(
         campaign_id: CampaignPath,
-        confirm: Annotated[str | None, Query(max_length=128, description="The campaign's id, once more.")] = None,
+        confirm: Annotated[
+            str | None, Query(max_length=128, description="The campaign's id again, as a confirmation.")
+        ] = None,
     ) -> Response:
-        """Delete a campaign with its log. This cannot be undone."""
+        """Delete a campaign with its decisions and its log. This cannot be undone."""
         if confirm != campaign_id:
-            raise InvalidCommandError("must repeat the campaign's id: deleting cannot be undone", field="confirm")
+            raise InvalidCommandError("must repeat the campaign_id, because deleting cannot be undone", field="confirm")
         await ledger.administer(DeleteCampaign(campaign_id))
         return Response(status_code=204)
 
@@ -140,12 +148,12 @@ def arm_routes(ledger: Ledger, bodies: Bodies) -> APIRouter:
         "/campaigns/{campaign_id}/arms",
         operation_id="addArm",
         status_code=201,
-        responses={201: {"model": ArmReply}, 200: {"model": ArmReply, "description": "The arm is there already"}},
-        openapi_extra=documented(ArmRequest, examples.ARM),
+        responses={201: {"model": ArmReply}, 200: {"model": ArmReply, "description": "The same arm was added before"}},
+        openapi_extra=documented(ArmRequest),
         response_class=Response,
     )
     async def add_arm(campaign_id: CampaignPath, request: Request) -> Response:
-        """Add an arm at run time. The same arm again is a 200; other features for the same id are a 409."""
+        """Add an arm at run time. Repeating the same request returns 200; other features for the same arm_id, 409."""
         arm = await read_arm(request)
         record = await ledger.administer(AddArm(campaign_id, arm.arm_id, floats(arm.features)))
         return _arm(record, arm.arm_id)
@@ -154,7 +162,7 @@ def arm_routes(ledger: Ledger, bodies: Bodies) -> APIRouter:
         "/campaigns/{campaign_id}/arms/{arm_id}",
         operation_id="changeArm",
         responses={200: {"model": ArmReply}},
-        openapi_extra=documented(ArmChange, examples.ARM_CHANGE),
+        openapi_extra=documented(ArmChange),
         response_class=Response,
     )
     async def change_arm(campaign_id: CampaignPath, arm_id: ArmPath, request: Request) -> Response:
@@ -175,11 +183,11 @@ def learning_routes(ledger: Ledger, bodies: Bodies) -> APIRouter:
         "/campaigns/{campaign_id}/observations",
         operation_id="observe",
         responses={200: {"model": ObservationsReply}},
-        openapi_extra=documented(ObservationBatch, examples.OBSERVATIONS),
+        openapi_extra=documented(ObservationBatch),
         response_class=Response,
     )
     async def observe(campaign_id: CampaignPath, request: Request) -> Response:
-        """Learn observations made elsewhere: all of them or, if one is wrong, none."""
+        """Learn observations made elsewhere: all of them or, if one is invalid, none."""
         observations = await read_batch(request)
         return json_reply(render_report(await ledger.submit(Observe(campaign_id, observations))))
 
@@ -190,7 +198,7 @@ def learning_routes(ledger: Ledger, bodies: Bodies) -> APIRouter:
         response_class=Response,
     )
     async def get_model(campaign_id: CampaignPath) -> Response:
-        """Report what the model has learned, and what may be claimed about it."""
+        """Read what the model has learned, and what can be guaranteed about it."""
         return json_reply(render_report(await ledger.submit(Describe(campaign_id))))
 
     return router
@@ -220,12 +228,3 @@ def _arm(record: CampaignRecord | None, arm_id: str) -> Response:
         if arm.arm_id == arm_id:
             return json_reply(render_arm(arm), 201 if record is not None and record.created else 200)
     raise NotFoundError("there is no such arm")
-
-
-DOCUMENTED_MODELS: list[type[BaseModel]] = [
-    CampaignConfiguration,
-    CampaignChange,
-    ArmRequest,
-    ArmChange,
-    ObservationBatch,
-]

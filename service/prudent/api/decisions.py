@@ -1,4 +1,4 @@
-"""Routes that decide and learn. They only parse, submit and render."""
+"""Routes of selects and rewards. They only parse, submit and render."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -6,11 +6,9 @@ from typing import Any, TypeVar
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ValidationError
 
-from prudent.api import examples
 from prudent.api.problems import describe_error, describe_validation, is_not_json
 from prudent.api.replies import (
     PROBLEMS,
-    Problem,
     RewardBatchReply,
     RewardReply,
     SelectBatchReply,
@@ -19,23 +17,23 @@ from prudent.api.replies import (
     render_decision,
     render_receipt,
 )
-from prudent.api.requests import RewardBatch, RewardRequest, SelectBatch, SelectRequest
-from prudent.api.server.bodies import Bodies, Raw, documented, floats, matrix_of
+from prudent.api.requests import RewardBatch, RewardRequest, SelectBatch, SelectRequest, documented
+from prudent.api.server.bodies import Bodies, Raw, floats, matrix_of
 from prudent.errors import InvalidCommandError
 from prudent.ledger.commands import Command, Floats, Reward, Select
 from prudent.ledger.ledger import Ledger
 
 Item = TypeVar("Item", bound=BaseModel)
 Failure = dict[str, Any]
-"""What a failed item of a batch is answered with."""
+"""The reply to an item of a batch that failed."""
 
 
 def select_command(request: SelectRequest) -> Select:
-    """The request in the ledger's terms. Raises InvalidCommandError for a name that is there twice."""
+    """The request as a command. Raises InvalidCommandError for duplicates in a list of arms."""
     for field in ("eligible", "exclude"):
         names = getattr(request, field)
         if names is not None and len(set(names)) != len(names):
-            raise InvalidCommandError("names an arm twice", field=field)
+            raise InvalidCommandError("duplicate arm_id", field=field)
     arms, matrix = request.arms, None
     listed: list[tuple[str, Floats | None]] | None = None
     if arms is not None:
@@ -57,7 +55,7 @@ def select_command(request: SelectRequest) -> Select:
 
 
 def reward_command(request: RewardRequest) -> Reward:
-    """The request in the ledger's terms."""
+    """The request as a command."""
     return Reward(request.decision_id, request.reward, request.arm_id)
 
 
@@ -72,13 +70,13 @@ def decision_routes(ledger: Ledger, bodies: Bodies) -> APIRouter:
         "/select",
         operation_id="select",
         responses={200: {"model": SelectReply}},
-        openapi_extra=documented(SelectRequest, examples.SELECT),
+        openapi_extra=documented(SelectRequest),
         response_class=Response,
     )
     async def select(request: Request) -> Response:
         """Choose an arm. The decision is durable before the reply.
 
-        The same decision_id with the same request returns the stored decision; with another request it is a 409.
+        The same decision_id with the same request returns the stored decision; with a different request, 409.
         """
         decision = await ledger.submit(select_command(await read_select(request)))
         return json_reply(render_decision(decision))
@@ -87,13 +85,13 @@ def decision_routes(ledger: Ledger, bodies: Bodies) -> APIRouter:
         "/reward",
         operation_id="reward",
         responses={200: {"model": RewardReply}},
-        openapi_extra=documented(RewardRequest, examples.REWARD),
+        openapi_extra=documented(RewardRequest),
         response_class=Response,
     )
     async def reward(request: Request) -> Response:
-        """Report a decision's reward. It is durable and learned before the reply.
+        """Report the reward of a decision. It is durable and learned before the reply.
 
-        The same value again changes nothing (`duplicate: true`); another value is a 409.
+        Sending the same value again changes nothing (`duplicate: true`); a different value is a 409.
         """
         receipt = await ledger.submit(reward_command(await read_reward(request)))
         return json_reply(render_receipt(receipt))
@@ -102,22 +100,22 @@ def decision_routes(ledger: Ledger, bodies: Bodies) -> APIRouter:
         "/select/batch",
         operation_id="selectBatch",
         responses={200: {"model": SelectBatchReply}},
-        openapi_extra=documented(SelectBatch, {"items": [examples.SELECT]}),
+        openapi_extra=documented(SelectBatch),
         response_class=Response,
     )
     async def select_batch(request: Request) -> Response:
-        """Many selects; one item's failure fails no other."""
+        """Up to 1,000 selects. A failed item does not affect the others."""
         return await _answer(ledger, await read_selects(request), render_decision)
 
     @router.post(
         "/reward/batch",
         operation_id="rewardBatch",
         responses={200: {"model": RewardBatchReply}},
-        openapi_extra=documented(RewardBatch, {"items": [examples.REWARD]}),
+        openapi_extra=documented(RewardBatch),
         response_class=Response,
     )
     async def reward_batch(request: Request) -> Response:
-        """Many rewards; one item's failure fails no other."""
+        """Up to 1,000 rewards. A failed item does not affect the others."""
         return await _answer(ledger, await read_rewards(request), render_receipt)
 
     return router
@@ -126,14 +124,14 @@ def decision_routes(ledger: Ledger, bodies: Bodies) -> APIRouter:
 def item_reader(
     validate: Callable[[Raw], Item], to_command: Callable[[Item], Command]
 ) -> Callable[[Raw], Command | Failure]:
-    """What becomes of one item of a batch: a command, or the problem that it is answered with."""
+    """Turns an item of a batch into a command, or into the problem to reply with."""
 
     def read(item: Raw) -> Command | Failure:
         try:
             return to_command(validate(item))
         except ValidationError as error:
             if is_not_json(error):
-                raise  # then the whole body is none
+                raise  # the whole body is not JSON
             return _failed(describe_validation(error))
         except InvalidCommandError as error:
             return _failed(describe_error(error))
@@ -158,6 +156,3 @@ async def _answer(ledger: Ledger, items: list[Command | Failure], render: Callab
 
 def _failed(body: dict[str, Any]) -> Failure:
     return {name: body[name] for name in ("status", "title", "detail", "errors")}
-
-
-DOCUMENTED_MODELS: list[type[BaseModel]] = [SelectRequest, RewardRequest, SelectBatch, RewardBatch, Problem]

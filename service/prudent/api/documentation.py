@@ -1,4 +1,4 @@
-"""OpenAPI, and its interactive page with no network: the page's JavaScript comes from a package that ships it."""
+"""OpenAPI and its interactive page, which works without a network: a package ships its JavaScript."""
 
 from pathlib import Path
 from typing import Any
@@ -10,17 +10,19 @@ from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
 from starlette.staticfiles import StaticFiles
 
-from prudent.api import campaigns, decisions
+from prudent.api.replies import Problem
+from prudent.api.requests import EXAMPLES
 from prudent.security.keys import role_needed
 
 DESCRIPTION = """
-Chooses one of several options and learns from what happens, **minding the bad outcomes and not only the average**.
+Risk-aware contextual bandits: choose one of several arms, learn from the rewards, and **take bad outcomes into account,
+not only the average**.
 
-Create a campaign, `POST /select` to get an arm, `POST /reward` to say what came of it. Every error is
+Create a campaign, `POST /select` to get an arm, `POST /reward` to report the outcome. Every error is
 `application/problem+json`.
 
-Where keys are in use, send one as `X-API-Key` or `Authorization: Bearer`. A reader may GET, a writer may also select,
-reward and send observations, an admin may do everything.
+If API keys are in use, send one as `X-API-Key` or as `Authorization: Bearer`. A reader may GET, a writer may also send
+selects, rewards and observations, and an admin may do everything.
 """
 
 
@@ -49,9 +51,9 @@ def install(app: FastAPI) -> None:
 
 
 def _build(app: FastAPI) -> dict[str, Any]:
-    """FastAPI's schema, with the bodies that our routes read themselves."""
+    """FastAPI's schema, with the bodies that our routes read by themselves."""
     schema = get_openapi(title=app.title, version=app.version, description=DESCRIPTION, routes=app.routes)
-    models = [(model, "validation") for model in (*decisions.DOCUMENTED_MODELS, *campaigns.DOCUMENTED_MODELS)]
+    models = [(model, "validation") for model in (*EXAMPLES, Problem)]
     _, definitions = models_json_schema(models, ref_template="#/components/schemas/{model}")  # type: ignore[arg-type]  # the mode is a literal
     components = schema.setdefault("components", {}).setdefault("schemas", {})
     for name, definition in definitions["$defs"].items():
@@ -61,7 +63,7 @@ def _build(app: FastAPI) -> dict[str, Any]:
 
 
 def _declare_keys(schema: dict[str, Any]) -> None:
-    """Say of every operation which role it needs, and how a key is sent."""
+    """Declare how keys are sent, and which role each operation needs."""
     schema["components"]["securitySchemes"] = {
         "apiKey": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
         "bearer": {"type": "http", "scheme": "bearer"},

@@ -1,4 +1,4 @@
-"""Health, metrics and the counting of requests."""
+"""Health checks, metrics, and the counting of requests."""
 
 import asyncio
 import time
@@ -22,9 +22,9 @@ from prudent.store.schema import UnknownRevisionError, current_revision, latest_
 logger = structlog.get_logger(__name__)
 
 READY_SECONDS_MAX = 2.0
-"""Who asks for readiness or metrics gives up soon; until then it wants an answer without the database."""
+"""Clients of readiness and metrics give up soon; they need an answer even if the database does not reply."""
 LOG_SECONDS = 1.0
-"""At most one line about failed requests in so long: a database that is away must not fill the disk."""
+"""At most one line about failed requests per interval: an outage of the database must not fill the disk."""
 
 
 def operation_routes(ledger: Ledger, read: Reader, metrics: Metrics) -> APIRouter:
@@ -34,12 +34,12 @@ def operation_routes(ledger: Ledger, read: Reader, metrics: Metrics) -> APIRoute
 
     @router.get("/health/live", operation_id="live")
     async def live() -> HealthReply:
-        """Whether the process answers."""
+        """Whether the process is alive."""
         return HealthReply(status="ok")
 
     @router.get("/health/ready", operation_id="ready", responses={503: {"model": HealthReply}})
     async def ready(response: Response) -> HealthReply:
-        """Whether it can serve: the ledger runs, the database answers and has the schema, or a newer one."""
+        """Whether it can serve: the ledger runs, and the database answers and has this schema or a newer one."""
         detail, remark = ledger.fault, None
         try:
             async with asyncio.timeout(READY_SECONDS_MAX):
@@ -47,12 +47,12 @@ def operation_routes(ledger: Ledger, read: Reader, metrics: Metrics) -> APIRoute
         except (DatabaseUnavailableError, TimeoutError):
             detail = "the database does not answer"
         except UnknownRevisionError:
-            # Known at the start, so migrated since. Migrations only add, so that the old version serves until it is
-            # replaced: unready, all its workers would leave at once.
-            remark = "a newer version has migrated the schema; this one goes on serving until it is replaced"
+            # It was known at the start, so it was migrated since. Migrations only add, so the old version can go on:
+            # if it were unready, all its workers would be taken out at once.
+            remark = "a newer version has migrated the schema; this version keeps serving until it is replaced"
         else:
             if revision != needed:
-                detail = f"the schema is at {revision}, needed is {needed}: run prudent migrate"
+                detail = f"the schema is at revision {revision}, but this version needs {needed}: run prudent migrate"
         if detail is None:
             return HealthReply(status="ok", detail=remark)
         response.status_code = 503
@@ -65,12 +65,12 @@ def operation_routes(ledger: Ledger, read: Reader, metrics: Metrics) -> APIRoute
         response_class=Response,
     )
     async def show_metrics() -> Response:
-        """Prometheus metrics: the sums over all workers of this `prudent serve`."""
+        """Prometheus metrics, summed over all workers of this `prudent serve`."""
         try:
             async with asyncio.timeout(READY_SECONDS_MAX):
                 pending = await read(count_pending)
         except (DatabaseUnavailableError, TimeoutError):
-            pending = None  # the counters are wanted most when the database is away
+            pending = None  # the counters matter most when the database is down
         return Response(await asyncio.to_thread(metrics.render, pending), media_type=CONTENT_TYPE_LATEST)
 
     return router
@@ -81,10 +81,9 @@ def _revision(connection: Connection) -> str | None:
 
 
 class CountRequests:
-    """Give each request an id, and count it and its time under its route's template, never under the ids in its path.
+    """Gives each request an id, and counts it and its duration under its route's template, never its actual path.
 
-    log_all: a line for every request, at the level debug; otherwise only for answers of 500 and above, and not for
-    each of those.
+    log_all: log every request at level debug; otherwise only responses of 500 and above, at a limited rate.
     """
 
     def __init__(self, app: ASGIApp, metrics: Metrics, *, log_all: bool = False) -> None:
@@ -93,14 +92,14 @@ class CountRequests:
         self._failed = 0
         self._logged_at = float("-inf")
 
-        @cache  # routes, methods and statuses are few, and finding a labelled counter takes longer than counting
+        @cache  # there are few combinations, and finding a labelled counter takes longer than counting
         def counters(route: str, method: str, status: int) -> tuple[Counter, Histogram]:
             return metrics.requests.labels(route, method, status), metrics.request_seconds.labels(route)
 
         self._counters = counters
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve, and count before the last byte is sent: who has the answer finds it counted."""
+        """Serve, and count before the last byte is sent: a client that has the response finds it counted."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

@@ -22,13 +22,13 @@ from prudent.errors import (
     UnavailableError,
 )
 from prudent.observability.logs import request_id
-from prudent.transfer.checks import DamagedFileError
+from prudent.transfer.reading import DamagedFileError
 
 logger = structlog.get_logger(__name__)
 
 ERRORS_MAX = 20
 ERRORS_COUNTED_MAX = 10_000
-"""Past it none is described: a million unknown fields would take fourteen seconds and half a gigabyte."""
+"""Beyond this, no error is described: a million unknown fields would take fourteen seconds and half a gigabyte."""
 TITLES = {
     400: "Bad request",
     401: "Unauthorized",
@@ -51,14 +51,14 @@ STATUSES: dict[type[Exception], int] = {
     DamagedFileError: 422,
     InvalidConfigurationError: 422,
 }
-"""Business errors know no HTTP; this table does."""
+"""Business errors do not know HTTP; this table maps them."""
 
 _PLAIN_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}")
 _NOT_FIELDS = re.compile(r"float|int|str|bool|constrained-.*|literal\[.*|list\[.*|nullable.*|function-.*")
 
 
 class BadBodyError(Exception):
-    """A body that is refused before it is parsed."""
+    """A body that is rejected before it is validated."""
 
     def __init__(self, status: int, detail: str) -> None:
         super().__init__(detail)
@@ -66,7 +66,7 @@ class BadBodyError(Exception):
 
 
 class InvalidItemError(Exception):
-    """An item of a batch that does not fit its schema, where all items are accepted or none."""
+    """An invalid item of a batch of which either all items are accepted or none."""
 
     def __init__(self, place: int, error: ValidationError) -> None:
         super().__init__(place)
@@ -82,19 +82,19 @@ def problem(status: int, detail: str, errors: Sequence[dict[str, str]] = ()) -> 
 
 
 def respond(body: dict[str, Any], headers: dict[str, str] | None = None) -> Response:
-    """A problem as a response. It names its request, so that a user's report leads to the lines of the log."""
+    """A problem as a response, with the request's id, so that a user's report leads to the lines of the log."""
     named = body | {"request_id": request_id.get()}
     return Response(orjson.dumps(named), body["status"], headers, "application/problem+json")
 
 
 def describe_error(error: Exception) -> dict[str, Any]:
-    """The problem that belongs to one of our own errors; a defect is logged, not shown."""
+    """The problem for one of our own errors; a defect is logged and not shown."""
     if isinstance(error, UnavailableError):
         return problem(503, error.message)
     status = STATUSES.get(type(error))
     if status is None:
         logger.error("request failed", exc_info=error)
-        return problem(500, "an internal error; it has been logged")
+        return problem(500, "an internal error; it has been logged under the request_id")
     message = error.message if isinstance(error, CommandError | InvalidConfigurationError) else str(error)
     field = getattr(error, "field", None)
     if field is None:
@@ -105,29 +105,29 @@ def describe_error(error: Exception) -> dict[str, Any]:
 def describe_validation(
     error: ValidationError | RequestValidationError, *, below: tuple[str | int, ...] = ()
 ) -> dict[str, Any]:
-    """The problem that belongs to a body, path or query, or to the part ``below``, that does not fit its schema."""
+    """The problem for an invalid body, path or query, or for its part at ``below``."""
     if isinstance(error, ValidationError):
         if error.error_count() > ERRORS_COUNTED_MAX:
-            return problem(422, f"the request does not fit the schema: it has more than {ERRORS_COUNTED_MAX} errors")
+            return problem(422, f"the request is invalid: it has more than {ERRORS_COUNTED_MAX} errors")
         details: Sequence[Any] = error.errors(include_url=False, include_input=False)
     else:
         details = error.errors()
     errors = [{"field": _field(one, below), "message": _message(one)} for one in details[:ERRORS_MAX]]
     if len(errors) == 1 and errors[0]["field"] == "body":
-        return problem(422, errors[0]["message"], errors)
+        return problem(422, errors[0]["message"].replace("must", "the body must", 1), errors)
     fields = ", ".join(dict.fromkeys(one["field"] for one in errors))
-    return problem(422, f"the request does not fit the schema: {fields}", errors)
+    return problem(422, f"invalid fields: {fields}", errors)
 
 
 def is_not_json(error: ValidationError) -> bool:
-    """Whether the bytes could not even be parsed."""
+    """Whether the body could not be parsed at all."""
     return (
         error.error_count() == 1 and error.errors(include_url=False, include_input=False)[0]["type"] == "json_invalid"
     )
 
 
 def _field(error: Any, below: tuple[str | int, ...]) -> str:
-    """Dotted path of the field. A name that the client made up is shown only if it could be a misspelt one of ours."""
+    """Dotted path of the field. An unknown name is shown only if it could be a misspelling of one of ours."""
     if error["type"] == "json_invalid":
         return "body"
     location = [*below, *error["loc"]]
@@ -146,23 +146,25 @@ def _field(error: Any, below: tuple[str | int, ...]) -> str:
 
 
 def _is_label(part: str, before: str | int, *, last: bool) -> bool:
-    """Whether pydantic put this into the path to name a member of a union, not a field."""
+    """Whether pydantic put this into the path to name a member of a union instead of a field."""
     return part in UNION_TAGS.get(str(before), ()) or (last and bool(_NOT_FIELDS.fullmatch(part)))
 
 
 def _message(error: Any) -> str:
     kind, context = error["type"], error.get("ctx", {})
     if kind == "union_tag_invalid":
-        return f"must have {context['discriminator']} one of {context['expected_tags']}"
+        return f"{context['discriminator']} must be one of {context['expected_tags']}".replace("'", "", 2)
     if kind == "union_tag_not_found":
-        return f"must have {context['discriminator']}"
+        return f"{context['discriminator']} is required".replace("'", "")
     if kind == "extra_forbidden":
-        return "is not a field of this request"
+        return "unknown field"
     if kind == "json_invalid":
         return f"the body is not valid JSON: {context.get('error', 'it cannot be parsed')}"
     if kind == "value_error":
         return str(context.get("error", "is not valid"))
-    message: str = error["msg"]
+    message: str = error["msg"].replace(" after validation", "")
+    for kind_of_value in ("Input should", "String should", "List should"):
+        message = message.replace(kind_of_value, "must", 1) if message.startswith(kind_of_value) else message
     return message[:1].lower() + message[1:]
 
 
@@ -184,17 +186,17 @@ def install(app: FastAPI) -> None:
 
     async def on_bad_body(_request: Request, error: Exception) -> Response:
         assert isinstance(error, BadBodyError)  # noqa: S101  # by registration
-        # the rest of a refused body is not read: the connection cannot be used again
+        # the rest of the body is not read, so the connection cannot be used again
         return respond(problem(error.status, error.detail), {"Connection": "close"})
 
     async def on_http(_request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)  # noqa: S101  # by registration
-        detail = {404: "there is nothing at this address", 405: "this address does not take this method"}
+        detail = {404: "no such path: see /docs", 405: "this path does not support this method: see /docs"}
         body = problem(error.status_code, detail.get(error.status_code, TITLES.get(error.status_code, "error")))
         return respond(body, dict(error.headers or {}))
 
     async def on_disconnect(_request: Request, _error: Exception) -> Response:
-        return Response(status_code=499)  # nobody reads it; without it a traceback would be logged
+        return Response(status_code=499)  # nobody reads it, but without it a traceback would be logged
 
     for own in (CommandError, UnavailableError, InvalidConfigurationError, Exception):
         app.add_exception_handler(own, on_own)

@@ -1,4 +1,4 @@
-"""Replies: their schemas for the documentation, and how they are rendered."""
+"""Replies about decisions, campaigns and models: their schemas for the documentation, and how they are rendered."""
 
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -17,13 +17,11 @@ from prudent.store.tables import ArmRow, DecisionRow, features_from_bytes
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     "default": {
-        "description": "A problem",
+        "description": "An error",
         "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
     }
 }
-"""For the documentation of every route: what an error looks like."""
-
-
+"""For the documentation of every route: the form of an error."""
 OBSERVATIONS = "How many observations the campaign has learned: rewards, default rewards and warm starts."
 HEAD = (
     "The last sequence number of the campaign's log: how many observations are stored. Larger than observations while "
@@ -34,67 +32,78 @@ Interval = Annotated[list[float], Field(min_length=2, max_length=2, description=
 
 
 class ScoredArmReply(BaseModel):
-    """One candidate."""
+    """A candidate with its scores."""
 
     arm_id: str
     estimate: float = Field(description="Estimated risk-adjusted reward, in reward units.")
-    bonus: float
+    bonus: float = Field(description="Exploration bonus, in reward units: large where the estimate is uncertain.")
     index: float = Field(description="estimate + exploration x bonus.")
 
 
 class ContributionReply(BaseModel):
-    """What a feature adds to an estimate."""
+    """A feature's contribution to an estimate."""
 
-    feature: str = Field(description="Its name; without names, its place in the request; `intercept` for the constant.")
-    contribution: float = Field(description="Parameter x feature, centred and scaled as the campaign says.")
+    feature: str = Field(
+        description="The feature's name, or its position in the request if features have no names; `intercept` for the "
+        "constant."
+    )
+    contribution: float = Field(description="Parameter times feature, after the campaign's centring and scaling.")
 
 
 INTERVAL = (
-    "Asymptotic 95% interval (sandwich variance); no guarantee, and not the bonus. null where it cannot be had: few "
-    "observations, a parameter_bound that binds, features that hardly any observation tells about, "
+    "Asymptotic 95% interval (sandwich variance); not a guarantee, and not the bonus. null if it cannot be computed: "
+    "too few observations, a binding parameter_bound, features with hardly any variation in the observations, "
     "linucb-ogd-cr, or too many observations to sum over."
 )
 
 
 class ExplainedArmReply(ScoredArmReply):
-    """One candidate of an explained decision."""
+    """A candidate of an explained decision."""
 
-    interval: Interval | None = Field(default=None, description=f"Of the risk at these features. {INTERVAL}")
+    interval: Interval | None = Field(default=None, description=f"For the risk at these features. {INTERVAL}")
     contributions: list[ContributionReply] | None = Field(
         default=None,
-        description="They sum to the estimate. null for multi-armed campaigns, and for the worse arms of a decision "
-        "with more than 2,000 of them.",
+        description="They sum to the estimate. null for multi-armed campaigns, and for the lower-ranked candidates if "
+        "there are more than 2,000 contributions.",
     )
 
 
-RECOMMENDED = "Only of an external choice."
+RECOMMENDED = "External choices only: the arm that the service recommends."
 
 
 class DecisionReply(ScoredArmReply):
-    """What every reply about a decision shows of it: what `store.decisions.shown_columns` returns."""
+    """The fields of a decision in every reply about it: what `store.decisions.shown_columns` returns, and exploring."""
 
     decision_id: str
-    reason: Reason
+    reason: Reason = Field(
+        description="The first that applies: external (the application chose), only-arm, greedy (explore was false), "
+        "warmup, index."
+    )
     greedy_arm_id: str = Field(description="The arm with the best estimate.")
     recommended_arm_id: str | None = Field(default=None, description=RECOMMENDED)
-    exploring: bool = Field(description="Whether the service's choice is an arm other than the best estimate.")
-    propensity: float | None = Field(description="1 by index, 1/n in an n-way tie, null for an external choice.")
+    exploring: bool = Field(description="Whether the chosen arm is an arm other than the best estimate.")
+    propensity: float | None = Field(
+        description="Probability of the choice given the past: 1 by index, 1/n in an n-way tie, null for an external "
+        "choice."
+    )
     seen: int = Field(description="How many of the campaign's observations the choice was based on.")
 
 
 class SelectReply(DecisionReply):
-    """A decision, recorded before this reply."""
+    """A decision, durable before this reply."""
 
     campaign_id: str
     observations: int = Field(
         description="How many observations the campaign had learned when the choice was made. Equal to seen, also when "
         "the decision is returned again later."
     )
-    arms: list[ExplainedArmReply] | None = Field(default=None, description="Only if asked by explain; best first.")
+    arms: list[ExplainedArmReply] | None = Field(
+        default=None, description="Only if explain is true: every candidate, best first."
+    )
 
 
 class RewardReply(BaseModel):
-    """A reward, recorded and learned before this reply."""
+    """A reward, durable and learned before this reply."""
 
     decision_id: str
     campaign_id: str
@@ -102,26 +111,26 @@ class RewardReply(BaseModel):
     reward: float
     sequence: int = Field(description="This reward's place in the campaign's log, from 1; the same on a repeat.")
     observations: int = Field(description=OBSERVATIONS)
-    duplicate: bool
+    duplicate: bool = Field(description="Whether this reward had been recorded before.")
     learned: bool = Field(description="false while the campaign is paused.")
 
 
 class ItemStatus(BaseModel):
-    """Status of one item of a batch, as if it had been sent alone."""
+    """The status that an item of a batch would have had as a request of its own."""
 
     status: int
 
 
 class SelectItemReply(SelectReply, ItemStatus):
-    """One decision of a batch."""
+    """A decision of a batch."""
 
 
 class RewardItemReply(RewardReply, ItemStatus):
-    """One reward of a batch."""
+    """A reward of a batch."""
 
 
 class FailedItemReply(ItemStatus):
-    """One item that failed; the others did not suffer from it."""
+    """An item that failed; the other items are not affected."""
 
     title: str
     detail: str
@@ -141,7 +150,7 @@ class RewardBatchReply(BaseModel):
 
 
 class ObservationsReply(BaseModel):
-    """What became of the observations."""
+    """How many of the observations were new."""
 
     accepted: int
     duplicates: int
@@ -173,7 +182,8 @@ class CampaignReply(BaseModel):
     head: int = Field(description=HEAD)
     created_at: datetime
     warnings: list[str] = Field(
-        description="What is allowed and may still hurt, such as a regularization too small for the features' scale."
+        description="Settings that are allowed but may cause problems, such as a regularization that is too small for "
+        "the scale of the features."
     )
 
 
@@ -185,16 +195,16 @@ class CampaignListReply(BaseModel):
 
 
 class ArmModelReply(BaseModel):
-    """What is known of an arm."""
+    """What the model has learned about an arm."""
 
     arm_id: str
     status: str
     theta: list[float] | None
     radius: float | None
     inside_ball: bool | None = Field(
-        description="Disjoint and multi-armed: whether this arm's theta lies inside its ball; null without one."
+        description="Disjoint and multi-armed: whether the norm of theta is below parameter_bound; null without one."
     )
-    theta_intervals: list[Interval | None] | None = Field(description=f"Of each parameter. {INTERVAL}")
+    theta_intervals: list[Interval | None] | None = Field(description=f"For each parameter. {INTERVAL}")
 
 
 class ModelReply(BaseModel):
@@ -205,55 +215,57 @@ class ModelReply(BaseModel):
     observations: int = Field(description=OBSERVATIONS)
     head: int = Field(description=HEAD)
     feature_names: list[str] = Field(
-        description="Of the parameters, in their order: names of features, or their places; empty for multi-armed."
+        description="One per parameter, in order: names of features, or their positions; empty for multi-armed."
     )
-    theta: list[float] | None = Field(description="Shared model.")
-    theta_intervals: list[Interval | None] | None = Field(description=f"Shared model, of each parameter. {INTERVAL}")
+    theta: list[float] | None = Field(description="Shared model: the parameters.")
+    theta_intervals: list[Interval | None] | None = Field(description=f"Shared model, for each parameter. {INTERVAL}")
     arms: list[ArmModelReply]
     conditioning: float
-    noise_scale: float = Field(description="In use; measured where the configuration says null.")
+    noise_scale: float = Field(
+        description="The value in use; estimated from the data where the configuration says null."
+    )
     parameter_bound: float
     radius: float | None
     guaranteed: bool
     guarantee_note: str
     inside_ball: bool | None = Field(
-        description="Whether every theta has a norm below parameter_bound, so that the ball does not bind; null "
-        "where the campaign has no parameter_bound."
+        description="Whether the norm of every theta is below parameter_bound, so that the bound does not bind; null "
+        "if the campaign has no parameter_bound."
     )
     regret_bound: float | None = Field(
-        description="What the regret of the observations so far stays below, in reward units, with the probability "
-        "and under the conditions of guarantee_note, if the index decided each round on the rewards of all rounds "
-        "before. null where nothing is guaranteed, exploration is below 1, or there is no arm yet."
+        description="Upper bound for the regret of the observations so far, in reward units, with the probability and "
+        "under the conditions of guarantee_note, provided that every round was decided by index after the rewards of "
+        "all earlier rounds. null if nothing is guaranteed, exploration is below 1, or there is no arm yet."
     )
     convergence: dict[str, int | bool | None]
     features_above_bound: int
     warnings: list[str]
-    state_digest: str | None = Field(description="Of the state's bytes; null for the exact minimiser.")
+    state_digest: str | None = Field(description="Digest of the state's bytes; null for the exact minimiser.")
 
 
 class HealthReply(BaseModel):
-    """Whether the process lives, or is ready to serve."""
+    """Whether the process is alive, or ready to serve."""
 
     status: Literal["ok", "unavailable"]
     detail: str | None = None
 
 
 class FieldError(BaseModel):
-    """What is wrong with one field."""
+    """An error in a field."""
 
     field: str
     message: str
 
 
 class Problem(BaseModel):
-    """An error, as RFC 9457 describes it."""
+    """An error, in the form of RFC 9457."""
 
     type: str
     title: str
     status: int
     detail: str
     errors: list[FieldError] = []
-    request_id: str | None = Field(default=None, description="Also in the header X-Request-ID, and in the logs.")
+    request_id: str | None = Field(default=None, description="Also in the X-Request-ID header and in the logs.")
 
 
 def render_decision(decision: Decision) -> dict[str, Any]:
@@ -308,7 +320,7 @@ def render_instant(microseconds: int) -> str:
 
 
 class JsonReply(Response):
-    """A body of JSON. Starlette's own constructor takes longer than everything else that a reply needs."""
+    """A JSON body. Starlette's own constructor takes longer than everything else that a reply needs."""
 
     def __init__(self, body: bytes, status: int) -> None:
         self.status_code = status
@@ -318,5 +330,5 @@ class JsonReply(Response):
 
 
 def json_reply(body: Any, status: int = 200) -> Response:
-    """A body as JSON, without FastAPI's validation of what we made ourselves."""
+    """A body as JSON, without FastAPI's validation of our own output."""
     return JsonReply(orjson.dumps(body), status)

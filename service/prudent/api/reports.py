@@ -1,27 +1,225 @@
-"""Routes that read what happened: they take no turn in the ledger's queue, and no lock."""
+"""Reports and the decision log: routes and replies. They take no turn in the ledger's queue, and no lock."""
 
-from typing import Annotated
+from dataclasses import asdict
+from datetime import datetime
+from typing import Annotated, Any, Literal
 
 import orjson
 from fastapi import APIRouter, Query, Response
+from pydantic import BaseModel, Field
 from sqlalchemy import Connection
 
 from prudent.api.campaigns import LIST_MAX, CampaignPath
-from prudent.api.cursors import decode_cursor
-from prudent.api.replies import PROBLEMS, json_reply
-from prudent.api.report_replies import ReportReply, TrailReply, render_campaign_report, render_trail
+from prudent.api.replies import (
+    HEAD,
+    OBSERVATIONS,
+    PROBLEMS,
+    RECOMMENDED,
+    DecisionReply,
+    Interval,
+    json_reply,
+    render_instant,
+    render_shown,
+)
+from prudent.api.requests import decode_cursor, encode_cursor
+from prudent.campaigns import Risk
 from prudent.clock import Clock
+from prudent.core.measures import INTERVAL_COUNT_MIN
 from prudent.errors import NotFoundError
-from prudent.reporting.decision_log import FROM_THE_NEWEST, Position, read_trail
-from prudent.reporting.report import report
+from prudent.reporting.collection import RECENT, UNREGISTERED_MAX
+from prudent.reporting.decision_log import FROM_THE_NEWEST, LoggedDecision, LogPage, Position, read_decisions
+from prudent.reporting.report import CampaignReport, report
 from prudent.store.read_pool import Reader
-from prudent.store.tables import INSTANT_MAX
+from prudent.store.reports import LearnedReward
+from prudent.store.tables import INSTANT_MAX, features_from_bytes
 
 POSITION_PATTERN = r"([0-9]{1,19})/([A-Za-z0-9._~-]{1,128})"
 
 
+class ExternalReply(BaseModel):
+    """Choices made by the application itself."""
+
+    decisions: int
+    agreed: int = Field(description="Those in which the service would have chosen the same arm.")
+    agreement: float | None = Field(description="agreed / decisions; null without any.")
+
+
+class RewardSourcesReply(BaseModel):
+    """Observations by source."""
+
+    reward: int
+    default: int = Field(description="Default rewards, learned at a deadline.")
+    warm_start: int
+
+
+class RewardsReply(BaseModel):
+    """Statistics of an arm's rewards, regardless of features. Reward units; null without rewards."""
+
+    n: int = Field(description="Observations of this arm, including warm starts and defaults.")
+    mean: float | None
+    standard_deviation: float | None = Field(description="With divisor n - 1; null for fewer than two rewards.")
+    minimum: float | None
+    maximum: float | None
+    risk: float | None = Field(description="The campaign's risk measure of these rewards.")
+    interval: Interval | None = Field(
+        description="Asymptotic 95% interval for the risk (sandwich variance, Student's t); not a guarantee. null for "
+        f"fewer than {INTERVAL_COUNT_MIN} rewards, and if all are equal."
+    )
+    sources: RewardSourcesReply
+
+
+class ArmReportReply(BaseModel):
+    """An arm in the report."""
+
+    arm_id: str
+    status: Literal["active", "paused", "retired"] | None = Field(description="null for an arm that is not registered.")
+    plays: int = Field(
+        description="Decisions for this arm, including external ones; of pruned decisions, those with a reward. Warm "
+        "starts are observations, not plays."
+    )
+    share: float | None = Field(description="Share of the plays of all arms; null without plays.")
+    pending: int = Field(description="Decisions waiting for a reward.")
+    expired: int = Field(
+        description="Decisions whose timeout has passed and that have neither a reward nor a default yet."
+    )
+    external: ExternalReply
+    rewards: RewardsReply
+
+
+class PriceOfCautionReply(BaseModel):
+    """What the mean would choose instead, among the active arms that have rewards."""
+
+    best_by_mean: str | None
+    best_by_risk: str | None
+    mean_difference: float | None = Field(
+        description="Mean of best_by_mean minus mean of best_by_risk; never negative."
+    )
+    risk_difference: float | None = Field(
+        description="Risk measure of best_by_risk minus that of best_by_mean; never negative."
+    )
+    sentence: str = Field(description="The same in a sentence.")
+
+
+class LearningReply(BaseModel):
+    """Whether the campaign is learning, and what it has found."""
+
+    paused: bool = Field(description="Rewards are stored, and learned when the campaign is active again.")
+    observations: int = Field(description=OBSERVATIONS)
+    recent_decisions: int = Field(description=f"How many decisions exploring_share counts: at most the last {RECENT}.")
+    exploring_share: float | None = Field(
+        description="Share of them in which the service's choice was an arm other than the best estimate. For external "
+        "choices, the recommended arm counts."
+    )
+    leading_arm_id: str | None = Field(description="The active arm with the best risk.")
+    runner_up_arm_id: str | None
+    separated: bool | None = Field(
+        description="Whether the leader's risk interval lies entirely above the runner-up's; null if one of them is "
+        "null. Evidence, not a guarantee."
+    )
+    undecided_arm_ids: list[str] = Field(
+        description="Arms whose interval overlaps the leader's, or that have none: they may still turn out better."
+    )
+    note: str
+
+
+class UnlistedReply(BaseModel):
+    """Unregistered arms that are not listed one by one."""
+
+    plays: int
+    rewards: int
+
+
+class ReportReply(BaseModel):
+    """What happened in a campaign, up to the head of its log when the report started."""
+
+    campaign_id: str
+    status: Literal["active", "paused", "archived"]
+    risk: Risk
+    observations: int = Field(description=OBSERVATIONS)
+    head: int = Field(description=f"{HEAD} The report covers the rewards up to it.")
+    plays: int
+    pending: int
+    expired: int
+    external: ExternalReply
+    arms: list[ArmReportReply] = Field(
+        description=f"Registered arms in order, then the first {UNREGISTERED_MAX:,} others that were encountered."
+    )
+    unlisted: UnlistedReply
+    price_of_caution: PriceOfCautionReply
+    learning: LearningReply
+    interval_note: str
+
+
+class LoggedRewardReply(BaseModel):
+    """The reward of a decision."""
+
+    arm_id: str = Field(
+        description="The arm that the reward was learned for: the decision's, unless the reward named another."
+    )
+    reward: float
+    source: Literal["reward", "default"]
+    sequence: int = Field(description="Its place in the campaign's log, from 1.")
+    learned: bool = Field(description="false while the campaign is paused.")
+    observed_at: datetime
+
+
+class LoggedDecisionReply(DecisionReply):
+    """A decision with its outcome."""
+
+    recommended_arm_id: str | None = Field(description=RECOMMENDED)
+    created_at: datetime
+    state: Literal["rewarded", "pending", "expired"] = Field(
+        description="expired: the campaign's timeout has passed without a reward, or the default is just being learned."
+    )
+    features: list[float] | None = Field(description="Shared model: of the arm, as sent.")
+    context: list[float] | None = Field(description="Disjoint model: of the request, as sent.")
+    due_at: datetime | None = Field(description="The deadline for a reward; null once there is one.")
+    explained: bool = Field(description="Whether the explanation is stored: the same select with explain returns it.")
+    reward: LoggedRewardReply | None
+
+
+class DecisionListReply(BaseModel):
+    """A page of decisions, newest first; pass ``next_cursor`` as cursor to get the next page."""
+
+    items: list[LoggedDecisionReply]
+    next_cursor: str | None
+
+
+def render_decisions(page: LogPage) -> dict[str, Any]:
+    """A page as DecisionListReply."""
+    last = page.next_position
+    return {
+        "items": [_render_decision(one, page.features_are) for one in page.decisions],
+        "next_cursor": None if last is None else encode_cursor(f"{last.created_at}/{last.decision_id}"),
+    }
+
+
+def _render_decision(logged: LoggedDecision, features_are: str) -> dict[str, Any]:
+    row = logged.decision
+    features = features_from_bytes(row.features).tolist()
+    return {
+        **render_shown(row),
+        "created_at": render_instant(row.created_at),
+        "state": logged.state,
+        "features": features if features_are == "features" else None,
+        "context": features if features_are == "context" else None,
+        "due_at": None if row.due_at is None else render_instant(row.due_at),
+        "explained": row.explanation is not None,
+        "reward": None if logged.reward is None else _render_reward(logged.reward, logged.is_learned),
+    }
+
+
+def _render_reward(reward: LearnedReward, is_learned: bool | None) -> dict[str, Any]:
+    return reward._asdict() | {"learned": is_learned, "observed_at": render_instant(reward.observed_at)}
+
+
+def render_campaign_report(report: CampaignReport) -> dict[str, Any]:
+    """A report as ReportReply: its fields have the contract's names."""
+    return asdict(report)
+
+
 def report_routes(read: Reader, clock: Clock) -> APIRouter:
-    """The report and the audit trail."""
+    """The report and the decision log."""
     router = APIRouter(tags=["reports"], responses=PROBLEMS)
 
     @router.get(
@@ -31,7 +229,7 @@ def report_routes(read: Reader, clock: Clock) -> APIRouter:
         response_class=Response,
     )
     async def get_report(campaign_id: CampaignPath) -> Response:
-        """Report each arm's plays and rewards, the price of caution, and whether the campaign learns."""
+        """Report the plays and rewards of each arm, the price of caution, and whether the campaign is learning."""
         found = await read.in_pages(report, campaign_id, clock)
         if found is None:
             raise NotFoundError("there is no such campaign")
@@ -40,15 +238,15 @@ def report_routes(read: Reader, clock: Clock) -> APIRouter:
     @router.get(
         "/campaigns/{campaign_id}/decisions",
         operation_id="listDecisions",
-        responses={200: {"model": TrailReply}},
+        responses={200: {"model": DecisionListReply}},
         response_class=Response,
     )
     async def list_decisions(
         campaign_id: CampaignPath,
         limit: Annotated[int, Query(ge=1, le=LIST_MAX)] = 100,
-        cursor: Annotated[str | None, Query(max_length=256, description="From the previous page.")] = None,
+        cursor: Annotated[str | None, Query(max_length=256, description="next_cursor of the previous page.")] = None,
     ) -> Response:
-        """List decisions with their rewards, newest first. Decisions made meanwhile do not move the pages."""
+        """List decisions with their rewards, newest first. New decisions do not shift the pages."""
         before = FROM_THE_NEWEST if cursor is None else _position(cursor)
         page = await read(_read_page, campaign_id, before, limit, clock)
         if page is None:
@@ -59,9 +257,9 @@ def report_routes(read: Reader, clock: Clock) -> APIRouter:
 
 
 def _read_page(connection: Connection, campaign_id: str, before: Position, limit: int, clock: Clock) -> bytes | None:
-    """The page as JSON, made off the event loop: a thousand decisions may have half a million features."""
-    trail = read_trail(connection, campaign_id, before, limit, clock)
-    return None if trail is None else orjson.dumps(render_trail(trail))
+    """The page as JSON, rendered off the event loop: a thousand decisions may have half a million features."""
+    page = read_decisions(connection, campaign_id, before, limit, clock)
+    return None if page is None else orjson.dumps(render_decisions(page))
 
 
 def _position(cursor: str) -> Position:

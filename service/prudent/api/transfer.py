@@ -1,4 +1,4 @@
-"""Routes that move a campaign: its export, streamed page by page, and its import, step by step."""
+"""Routes that move a campaign: export, streamed page by page, and import, step by step."""
 
 from collections.abc import AsyncIterator, Iterable
 from typing import Any
@@ -23,7 +23,7 @@ from prudent.transfer.reading import ImportReader
 
 logger = structlog.get_logger(__name__)
 
-_FILE: dict[str, Any] = {MEDIA_TYPE: {"schema": {"type": "string", "description": "One JSON object a line."}}}
+_FILE: dict[str, Any] = {MEDIA_TYPE: {"schema": {"type": "string", "description": "One JSON object per line."}}}
 
 
 def transfer_routes(ledger: Ledger, read: Reader, bodies: Bodies, limits: Limits, clock: Clock) -> APIRouter:
@@ -39,7 +39,7 @@ def transfer_routes(ledger: Ledger, read: Reader, bodies: Bodies, limits: Limits
     async def export_campaign(campaign_id: CampaignPath) -> Response:
         """Export a campaign as it is now, with its log and its decisions: everything that an import needs.
 
-        The last line is a trailer; a file without it is not complete.
+        The last line is a trailer; a file without it is incomplete.
         """
         export = await read(begin_export, campaign_id, clock)
         if export is None:
@@ -64,9 +64,9 @@ def transfer_routes(ledger: Ledger, read: Reader, bodies: Bodies, limits: Limits
         response_class=Response,
     )
     async def import_campaign(request: Request) -> Response:
-        """Import an exported campaign, under its own id, which must be free: all of it or, if a line is wrong, nothing.
+        """Import an exported campaign under its own id, which must not exist yet.
 
-        Nobody sees it before it is complete.
+        All of it is imported or, if a line is invalid, nothing. The campaign is not visible before it is complete.
         """
         reader, chunks = ImportReader(limits.body_bytes_max), bodies.stream_ndjson(request)
         try:
@@ -76,7 +76,7 @@ def transfer_routes(ledger: Ledger, read: Reader, bodies: Bodies, limits: Limits
         except BaseException as error:
             await _give_up(reader.key)
             if isinstance(error, CommandError | UnavailableError):
-                async for _ in chunks:  # who is still sending would not see the answer
+                async for _ in chunks:  # a client that is still sending would not read the response
                     pass
             raise
         assert record is not None  # noqa: S101  # close() ends with a step, or raises
@@ -91,12 +91,12 @@ def transfer_routes(ledger: Ledger, read: Reader, bodies: Bodies, limits: Limits
         return record
 
     async def _give_up(key: int) -> None:
-        """What was staged is removed by and by; if not even this can be said now, then after a while."""
+        """Have the staged rows removed; if the ledger does not take the step, maintenance removes them later."""
         if not key:
             return
         try:
             await ledger.administer(AbandonImport(key))
         except UnavailableError as error:
-            logger.warning("an unfinished import stays for a while", error=error.message)
+            logger.warning("an unfinished import is left to maintenance", error=error.message)
 
     return router

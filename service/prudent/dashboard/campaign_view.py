@@ -18,9 +18,8 @@ from prudent.dashboard.formatting import number, plural
 from prudent.dashboard.overview import Overview, usual_features
 from prudent.dashboard.rendering import asks_for_keys, base_address, curl
 from prudent.ledger.commands import ModelReport, Prospect, ScoredArm
-from prudent.reporting.arms import ArmReport, describe_arm
 from prudent.reporting.collection import ArmTally
-from prudent.reporting.comparison import Learning, describe_learning, price_of_caution
+from prudent.reporting.report import ArmReport, Learning, describe_arm, describe_learning, price_of_caution
 from prudent.store.reports import RewardedDecision
 from prudent.store.tables import features_from_bytes
 

@@ -1,1 +1,1 @@
-"""Reports about campaigns, read from the tables alone: no state, no command, no lock."""
+"""Reports about campaigns, read from the tables only: no state, no command, no lock."""

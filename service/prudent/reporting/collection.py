@@ -1,10 +1,10 @@
-"""What a report counts: one pass over a campaign's log and one over its decisions, page by page.
+"""The counts of a report: one pass over a campaign's log and one over its decisions, page by page.
 
-Every page is a transaction of its own, so that a long report holds nothing back. The picture is that of the head read
-at the start: later rewards are left out of the log, and their decisions count as pending.
+Every page is a transaction of its own, so a long report blocks nothing. It describes the campaign at the head that was
+read at the start: later rewards are left out, and their decisions count as pending.
 
-Memory: 9 bytes a reward and about 1 KB an arm, then what `prudent.core.measures` needs for one arm at a time. Requests
-to a shared model may bring arms of their own, any number of them; those beyond `UNREGISTERED_MAX` are counted together.
+Memory: 9 bytes per reward and about 1 KB per arm, plus what `prudent.core.measures` needs for one arm at a time. In a
+shared model selects may name any number of unregistered arms; those beyond `UNREGISTERED_MAX` are counted together.
 """
 
 from array import array
@@ -16,25 +16,24 @@ from dataclasses import dataclass, field
 from sqlalchemy import Connection
 
 from prudent.campaigns import CampaignConfiguration
-from prudent.reporting.deadlines import is_expired
 from prudent.store import campaigns, decisions, reports
 from prudent.store.campaigns import CampaignRow
 from prudent.store.reports import ChoiceRow
 from prudent.store.tables import ArmRow
 
 Connect = Callable[[], AbstractContextManager[Connection]]
-"""Opens a connection of the read engine, for a moment."""
+"""Opens a connection of the read engine."""
 PAGE_ROWS = 5_000
-"""Read in one transaction."""
+"""Rows that are read in one transaction."""
 RECENT = 100
-"""Decisions by which exploring is judged."""
+"""Newest decisions of which the share that explores is reported."""
 UNREGISTERED_MAX = 1_000
-"""Arms that are not registered and still counted one by one: the first that are met."""
+"""Unregistered arms that are counted one by one: the first that are encountered."""
 
 
 @dataclass(slots=True)
 class ArmTally:
-    """Counts of one arm. plays: its decisions; those that were pruned count if they had a reward."""
+    """Counts of an arm. plays: its decisions, including pruned ones that had a reward."""
 
     rewards: "array[float]" = field(default_factory=lambda: array("d"))
     sources: Counter[str] = field(default_factory=Counter)
@@ -44,9 +43,9 @@ class ArmTally:
     pending: int = 0
     expired: int = 0
     answered: int = 0
-    """Log rows that name a decision."""
+    """Rows of the log that belong to a decision."""
     met: int = 0
-    """Of these, those whose decision is still there."""
+    """Those of them whose decision is still stored."""
 
 
 class Tallies:
@@ -55,11 +54,11 @@ class Tallies:
     def __init__(self, registered: Iterable[str]) -> None:
         self.by_arm = {arm_id: ArmTally() for arm_id in registered}
         self.others = ArmTally()
-        """Of all the arms that are not counted one by one."""
+        """All arms that are not counted one by one."""
         self._arms_max = len(self.by_arm) + UNREGISTERED_MAX
 
     def of(self, arm_id: str) -> ArmTally:
-        """Where an arm is counted."""
+        """The counts of an arm."""
         tally = self.by_arm.get(arm_id)
         if tally is not None:
             return tally
@@ -70,7 +69,7 @@ class Tallies:
 
 @dataclass(slots=True)
 class Collection:
-    """All that a report is made of, as of the campaign's head when it was begun."""
+    """Everything that a report needs, as of the campaign's head at the start."""
 
     campaign: CampaignRow
     configuration: CampaignConfiguration
@@ -81,7 +80,7 @@ class Collection:
 
 
 def collect(connect: Connect, campaign_id: str, clock: Callable[[], int]) -> Collection | None:
-    """Read it all; None if there is no such campaign, or it was deleted meanwhile.
+    """Read and count; None if there is no such campaign, or if it was deleted meanwhile.
 
     clock: microseconds since 1970, for databases that have none of their own.
     """
@@ -102,7 +101,7 @@ def collect(connect: Connect, campaign_id: str, clock: Callable[[], int]) -> Col
         _count_plays(connect, campaign, tallies, newest[0], now if has_timeout else None)
     for tally in (*tallies.by_arm.values(), tallies.others):
         tally.plays += tally.answered - tally.met
-    with connect() as connection:  # a deleted campaign's rows go a slice at a time: some may be missing
+    with connect() as connection:  # rows of a deleted campaign are purged in slices: some may be missing
         is_there = campaigns.find_keys(connection, [campaign_id]).get(campaign_id) == campaign.key
     return Collection(campaign, configuration, arms, tallies, recent) if is_there else None
 
@@ -123,7 +122,7 @@ def _count_rewards(connect: Connect, campaign: CampaignRow, tallies: Tallies) ->
 
 
 def _count_plays(connect: Connect, campaign: CampaignRow, tallies: Tallies, until: int, deadline: int | None) -> None:
-    """deadline: what was due by then has expired; None where the campaign has no timeout."""
+    """deadline: decisions due by then have expired; None if the campaign has no timeout."""
     after = (-1, "")
     while True:
         with connect() as connection:
@@ -143,3 +142,11 @@ def _count_plays(connect: Connect, campaign: CampaignRow, tallies: Tallies, unti
         if len(page) < PAGE_ROWS:
             return
         after = (page[-1].created_at, page[-1].decision_id)
+
+
+def is_expired(due_at: int | None, now: int | None) -> bool:
+    """Whether an unrewarded decision no longer waits for its reward: the deadline decides; the sweep clears due_at.
+
+    now: microseconds since 1970; None if the campaign has no timeout.
+    """
+    return now is not None and (due_at is None or due_at <= now)

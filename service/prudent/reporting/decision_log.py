@@ -1,4 +1,4 @@
-"""The audit trail: a campaign's decisions, newest first, each with what came of it."""
+"""The decision log: a campaign's decisions, newest first, each with its outcome."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 from sqlalchemy import Connection
 
 from prudent.campaigns import CampaignConfiguration
-from prudent.reporting.deadlines import is_expired
+from prudent.reporting.collection import is_expired
 from prudent.store import campaigns, reports
 from prudent.store.reports import LearnedReward, RewardedDecision
 from prudent.store.tables import INSTANT_MAX, DecisionRow
@@ -16,7 +16,7 @@ State = Literal["rewarded", "pending", "expired"]
 
 
 class Position(NamedTuple):
-    """Where a page ended. Ids tell decisions of the same microsecond apart: a batch makes hundreds."""
+    """Where a page ended. The id tells decisions of the same microsecond apart: a batch makes hundreds."""
 
     created_at: int
     decision_id: str
@@ -25,8 +25,8 @@ class Position(NamedTuple):
 FROM_THE_NEWEST = Position(INSTANT_MAX, "")
 
 
-class Entry(NamedTuple):
-    """A decision and what came of it. is_learned: None without a reward, False while it waits for a pause to end."""
+class LoggedDecision(NamedTuple):
+    """A decision with its outcome. is_learned: None without a reward, False while the campaign is paused."""
 
     decision: DecisionRow
     reward: LearnedReward | None
@@ -35,20 +35,20 @@ class Entry(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Trail:
-    """A page. features_are: what a decision's features are of. next_position: None on the last page."""
+class LogPage:
+    """A page. features_are: of the chosen arm, or the context. next_position: None on the last page."""
 
     features_are: Literal["features", "context"]
-    entries: list[Entry]
+    decisions: list[LoggedDecision]
     next_position: Position | None
 
 
-def read_trail(
+def read_decisions(
     connection: Connection, campaign_id: str, before: Position, limit: int, clock: Callable[[], int]
-) -> Trail | None:
+) -> LogPage | None:
     """The page of decisions older than a position; None if there is no such campaign.
 
-    New decisions come before the first page and move nothing. clock: as in `collection`.
+    New decisions come before the first page and shift nothing. clock: as in `collection`.
     """
     campaign = campaigns.find_campaign(connection, campaign_id)
     if campaign is None:
@@ -61,8 +61,8 @@ def read_trail(
     page = rows[:limit]
     oldest = page[-1].decision if page else None
     last = None if oldest is None or len(rows) <= limit else Position(oldest.created_at, oldest.decision_id)
-    entries = [Entry(*row, _state(row, now), _is_learned(row.reward, campaign.learn_limit)) for row in page]
-    return Trail("features" if configuration.model.type == "shared" else "context", entries, last)
+    logged = [LoggedDecision(*row, _state(row, now), _is_learned(row.reward, campaign.learn_limit)) for row in page]
+    return LogPage("features" if configuration.model.type == "shared" else "context", logged, last)
 
 
 def _state(row: RewardedDecision, now: int | None) -> State:

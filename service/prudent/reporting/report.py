@@ -1,13 +1,94 @@
-"""The report of a campaign: each arm's rewards, the price of caution, and whether it learns."""
+"""The report of a campaign: the rewards of each arm, the price of caution, and whether it is learning."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from prudent.core.measures import INTERVAL_COUNT_MIN
-from prudent.reporting.arms import ArmReport, External, describe_arm, describe_external
-from prudent.reporting.collection import Collection, Connect, collect
-from prudent.reporting.comparison import Learning, PriceOfCaution, describe_learning, price_of_caution
+import numpy as np
+
+from prudent.core.measures import INTERVAL_COUNT_MIN, Measure
+from prudent.reporting.collection import ArmTally, Collection, Connect, collect
+from prudent.store.campaigns import CampaignRow
+from prudent.store.reports import ChoiceRow
+from prudent.store.tables import DecisionRow
+
+INTERVAL_NOTE = (
+    f"Asymptotic 95% intervals from the rewards only, for arms with at least {INTERVAL_COUNT_MIN} rewards that are not "
+    "all equal. They are not a guarantee: the rewards of an arm that was chosen because it looked good, or for some "
+    "features more often than for others, are not an independent sample."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Rewards:
+    """Statistics of an arm's rewards, regardless of features. interval: for the risk, 95%, asymptotic."""
+
+    n: int
+    mean: float | None
+    standard_deviation: float | None
+    minimum: float | None
+    maximum: float | None
+    risk: float | None
+    interval: tuple[float, float] | None
+    sources: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class External:
+    """Choices made by the application itself. agreed: those in which the service would have chosen the same arm."""
+
+    decisions: int
+    agreed: int
+    agreement: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ArmReport:
+    """An arm. status: None for an arm that is not registered."""
+
+    arm_id: str
+    status: str | None
+    plays: int
+    share: float | None
+    pending: int
+    expired: int
+    external: External
+    rewards: Rewards
+
+
+@dataclass(frozen=True, slots=True)
+class PriceOfCaution:
+    """What the mean would choose, and by how much that differs; None without rewards.
+
+    mean_difference: mean of the best by mean minus that of the best by risk; risk_difference: risk of the best by risk
+    minus that of the best by mean. Neither is negative; reward units.
+    """
+
+    best_by_mean: str | None
+    best_by_risk: str | None
+    mean_difference: float | None
+    risk_difference: float | None
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Learning:
+    """Whether the campaign is learning, and what it has found.
+
+    observations: how many the campaign has learned. exploring_share: the share of the last `recent_decisions` in which
+    the service's choice was an arm other than the best estimate. undecided_arm_ids: arms whose interval overlaps the
+    leader's, or that have none.
+    """
+
+    paused: bool
+    observations: int
+    recent_decisions: int
+    exploring_share: float | None
+    leading_arm_id: str | None
+    runner_up_arm_id: str | None
+    separated: bool | None
+    undecided_arm_ids: list[str]
+    note: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,21 +111,14 @@ class CampaignReport:
     interval_note: str
 
 
-INTERVAL_NOTE = (
-    f"Asymptotic 95% intervals from the rewards alone, for arms with at least {INTERVAL_COUNT_MIN} rewards that are "
-    "not all equal. They are no guarantee: rewards of an arm that was chosen because it looked good, or for some "
-    "features more than for others, are not a plain sample."
-)
-
-
 def report(connect: Connect, campaign_id: str, clock: Callable[[], int]) -> CampaignReport | None:
-    """Read and assemble; None if there is no such campaign."""
+    """The report of a campaign; None if there is no such campaign."""
     found = collect(connect, campaign_id, clock)
     return None if found is None else assemble(found)
 
 
 def assemble(found: Collection) -> CampaignReport:
-    """The report of what was counted."""
+    """The report of these counts."""
     configuration, tallies = found.configuration, found.tallies
     measure = configuration.measure()
     statuses = {arm.arm_id: arm.status for arm in found.arms}
@@ -53,7 +127,7 @@ def assemble(found: Collection) -> CampaignReport:
     arms = [
         describe_arm(arm_id, statuses.get(arm_id), tally, plays, measure) for arm_id, tally in tallies.by_arm.items()
     ]
-    in_the_race = [arm for arm in arms if arm.status in (None, "active") and arm.rewards.n]
+    rivals = [arm for arm in arms if arm.status in (None, "active") and arm.rewards.n]
     return CampaignReport(
         campaign_id=configuration.campaign_id,
         status=found.campaign.status,
@@ -68,7 +142,123 @@ def assemble(found: Collection) -> CampaignReport:
         ),
         arms=arms,
         unlisted={"plays": tallies.others.plays, "rewards": len(tallies.others.rewards)},
-        price_of_caution=price_of_caution(in_the_race, measure),
-        learning=describe_learning(in_the_race, found.recent, found.campaign),
+        price_of_caution=price_of_caution(rivals, measure),
+        learning=describe_learning(rivals, found.recent, found.campaign),
         interval_note=INTERVAL_NOTE,
     )
+
+
+def describe_arm(arm_id: str, status: str | None, tally: ArmTally, plays: int, measure: Measure) -> ArmReport:
+    """The counts of an arm and the statistics of its rewards. plays: of all arms together."""
+    return ArmReport(
+        arm_id=arm_id,
+        status=status,
+        plays=tally.plays,
+        share=tally.plays / plays if plays else None,
+        pending=tally.pending,
+        expired=tally.expired,
+        external=describe_external(tally.external, tally.agreed),
+        rewards=_rewards(tally, measure),
+    )
+
+
+def describe_external(decisions: int, agreed: int) -> External:
+    """The counts with their share."""
+    return External(decisions, agreed, agreed / decisions if decisions else None)
+
+
+def _rewards(tally: ArmTally, measure: Measure) -> Rewards:
+    values = np.frombuffer(tally.rewards) if tally.rewards else np.zeros(0)
+    sources = {source.replace("-", "_"): tally.sources[source] for source in ("reward", "default", "warm-start")}
+    if not len(values):
+        return Rewards(0, None, None, None, None, None, None, sources)
+    risk = measure.risk(values)
+    return Rewards(
+        n=len(values),
+        mean=float(values.mean()),
+        standard_deviation=float(values.std(ddof=1)) if len(values) > 1 else None,
+        minimum=float(values.min()),
+        maximum=float(values.max()),
+        risk=risk,
+        interval=measure.interval(values, risk),
+        sources=sources,
+    )
+
+
+def price_of_caution(arms: Sequence[ArmReport], measure: Measure) -> PriceOfCaution:
+    """Compare arms, all of which are active and have rewards."""
+    if not arms:
+        return PriceOfCaution(None, None, None, None, "No active arm has rewards yet.")
+    by_risk, by_mean = _best(arms, "risk"), _best(arms, "mean")
+    if _value(by_mean, "mean") == _value(by_risk, "mean"):
+        by_mean = by_risk
+    loss_of_mean = _value(by_mean, "mean") - _value(by_risk, "mean")
+    gain = _value(by_risk, "risk") - _value(by_mean, "risk")
+    if measure.is_mean:
+        sentence = f"The campaign maximises the mean, and {by_risk.arm_id} has the highest: caution has no price."
+    elif by_mean is by_risk:
+        sentence = f"{by_risk.arm_id} also has the highest mean: caution costs nothing."
+    else:
+        sentence = (
+            f"The mean would choose {by_mean.arm_id}; {by_risk.arm_id} has a mean that is {loss_of_mean:.4g} lower, "
+            f"and a {measure.title} that is {gain:.4g} higher."
+        )
+    return PriceOfCaution(by_mean.arm_id, by_risk.arm_id, loss_of_mean, gain, sentence)
+
+
+def describe_learning(
+    arms: Sequence[ArmReport], recent: Sequence[ChoiceRow | DecisionRow], campaign: CampaignRow
+) -> Learning:
+    """Rank arms, all of which are active and have rewards, and count how often the last decisions explored."""
+    own_choices = [(row.recommended_arm_id or row.arm_id, row.greedy_arm_id) for row in recent]
+    exploring = sum(arm_id != greedy for arm_id, greedy in own_choices)
+    ranked = sorted(arms, key=lambda arm: -_value(arm, "risk"))
+    leader = ranked[0] if ranked else None
+    runner_up = ranked[1] if len(ranked) > 1 else None
+    separated = None
+    undecided: list[str] = []
+    if leader is not None and runner_up is not None:
+        separated = is_above(leader, runner_up)
+        undecided = [arm.arm_id for arm in ranked[1:] if not is_above(leader, arm)]
+    return Learning(
+        paused=campaign.learn_limit is not None,
+        observations=campaign.observations,
+        recent_decisions=len(own_choices),
+        exploring_share=exploring / len(own_choices) if own_choices else None,
+        leading_arm_id=None if leader is None else leader.arm_id,
+        runner_up_arm_id=None if runner_up is None else runner_up.arm_id,
+        separated=separated,
+        undecided_arm_ids=undecided,
+        note=_note(leader, runner_up, separated=separated),
+    )
+
+
+def is_above(arm: ArmReport, other: ArmReport) -> bool | None:
+    """Whether the arm's risk interval lies entirely above the other's; None if one of them has none."""
+    own, others = arm.rewards.interval, other.rewards.interval
+    return None if own is None or others is None else own[0] > others[1]
+
+
+def _note(leader: ArmReport | None, runner_up: ArmReport | None, *, separated: bool | None) -> str:
+    if leader is None:
+        return "No active arm has rewards yet."
+    if runner_up is None:
+        return f"{leader.arm_id} is the only active arm that has rewards."
+    pair = f"{leader.arm_id} and {runner_up.arm_id}"
+    if separated is None:
+        return f"{leader.arm_id} leads; {pair} do not both have an interval yet, so the lead may be due to chance."
+    if separated:
+        return (
+            f"{leader.arm_id} leads, and its 95% risk interval lies above that of the runner-up, {runner_up.arm_id}. "
+            "This is evidence, not a guarantee."
+        )
+    return f"{leader.arm_id} leads, but the 95% risk intervals of {pair} overlap: more rewards may change that."
+
+
+def _best(arms: Sequence[ArmReport], statistic: str) -> ArmReport:
+    return max(arms, key=lambda arm: _value(arm, statistic))
+
+
+def _value(arm: ArmReport, statistic: str) -> float:
+    value: float = getattr(arm.rewards, statistic)  # all of these arms have rewards
+    return value

@@ -1,7 +1,7 @@
-"""API keys: what they look like, what their digests are, which role may do what, and the ring that checks them.
+"""API keys: their form and digest, the roles and what each may do, and the ring of valid keys.
 
-A key is 256 random bits, so a plain SHA-256 is enough to store: there is nothing to guess, and no reason to be slow.
-Checking is a look-up of the digest: how long it takes says nothing about a key, because nobody can choose digests.
+A key is 256 random bits, so storing a plain SHA-256 is enough: it cannot be guessed, and need not be slow. A check
+looks up the digest; its duration reveals nothing about a key, because nobody can choose digests.
 """
 
 import hashlib
@@ -12,9 +12,9 @@ from typing import Literal, get_args
 
 Role = Literal["reader", "writer", "admin"]
 ROLES: tuple[Role, ...] = get_args(Role)
-"""Weakest first: each may do what those before it may."""
+"""Weakest first: each may do everything that the ones before it may."""
 KEY_PREFIX = "prudent_"
-"""So that a key is recognised where it should not be: in a repository, a log, a message."""
+"""Makes keys recognisable where they should not be: in a repository, a log, a message."""
 
 _WRITES = re.compile(r"/(select|reward)(/batch)?|/campaigns/[^/]+/observations")
 _TRIES = re.compile(r"/dashboard/campaigns/[^/]+/try")
@@ -28,15 +28,15 @@ def new_key() -> str:
 
 
 def digest_of(key: bytes) -> bytes:
-    """What is stored and looked up."""
+    """The digest that is stored and looked up."""
     return hashlib.sha256(key).digest()
 
 
 def role_needed(method: str, path: str) -> Role | None:
-    """The weakest role that may call this; None for what everybody may.
+    """The weakest role that may make this request; None if no key is needed.
 
-    What is not listed here, a route of tomorrow or an address that does not exist, needs the strongest role that
-    its method suggests.
+    Anything not listed here, such as a future route or a path that does not exist, needs `reader` for reading and
+    `admin` otherwise.
     """
     if method in {"GET", "HEAD"}:
         return None if _OPEN.fullmatch(path) else "reader"
@@ -55,15 +55,15 @@ class KeyRing:
         self._roles: Mapping[bytes, Role] = self._fixed
         self._may_be_open = may_be_open and not admin_key
         self.is_loaded = False
-        """Whether the stored keys have been read: until then nobody's key can be called wrong."""
+        """Whether the stored keys have been read: until then, no key can be called invalid."""
 
     @property
     def is_open(self) -> bool:
-        """Whether nobody has made a key yet, and every caller may do everything."""
+        """Whether no key has been created yet, and every caller may do everything."""
         return self._may_be_open and self.is_loaded
 
     def load(self, stored: Iterable[tuple[bytes, Role]], *, was_key_made: bool) -> None:
-        """Take over the stored keys. Once a key was made, this process is never open again, whatever is revoked."""
+        """Replace the stored keys. Once a key was created, the process stays closed, even if all keys are revoked."""
         self._roles = {**dict(stored), **self._fixed}
         self._may_be_open &= not was_key_made
         self.is_loaded = True
@@ -73,10 +73,10 @@ class KeyRing:
         return self.role_of_digest(digest_of(key))
 
     def role_of_digest(self, digest: bytes) -> Role | None:
-        """The role of the key with this digest; None if there is none."""
+        """The role of the key with this digest; None if it is not valid."""
         return self._roles.get(digest)
 
 
 def is_allowed(role: Role, needed: Role) -> bool:
-    """Whether the role includes what is needed."""
+    """Whether the role includes the needed one."""
     return ROLES.index(role) >= ROLES.index(needed)

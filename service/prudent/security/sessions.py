@@ -17,13 +17,13 @@ from prudent.settings import Settings
 
 COOKIE = "prudent_session"
 SECONDS = 7 * 86_400
-"""Until one has to sign in again."""
+"""Lifetime of a session."""
 
 _PAGES = re.compile(r"/|/dashboard(/.*)?", re.DOTALL)
 
 
 def is_page(path: str) -> bool:
-    """Whether this is an address of the dashboard: only there does a session count as a key."""
+    """Whether this is a path of the dashboard: only there does a session count as a key."""
     return _PAGES.fullmatch(path) is not None
 
 

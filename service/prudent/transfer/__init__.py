@@ -1,1 +1,1 @@
-"""A campaign on its way from one deployment to another: the file's lines, what writes them and what reads them."""
+"""Moving a campaign between deployments: the lines of the file, writing them and reading them."""

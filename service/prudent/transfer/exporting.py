@@ -1,7 +1,7 @@
-"""Writing a campaign's export, a page at a time: each page is read in a short transaction of its own.
+"""Writing a campaign's export, page by page: each page is read in a short transaction of its own.
 
-The export is of the moment at which it began: the log up to the head, and the decisions made until then. What comes
-later is left out, although the pages are read later: the log only grows, and every decision has its place in time.
+The export describes the moment at which it started: the log up to the head, and the decisions made until then. Later
+rows are left out, although the pages are read later: the log only grows, and every decision has its place in time.
 """
 
 from hashlib import blake2b
@@ -22,11 +22,11 @@ PAGE_ROWS = 500
 
 
 class CampaignGoneError(UnavailableError):
-    """The campaign was deleted while it was exported: what was written so far is no export."""
+    """The campaign was deleted during the export, so the file is incomplete."""
 
 
 def begin_export(connection: Connection, campaign_id: str, clock: Clock) -> "Export | None":
-    """The export of a campaign as it is now; None if there is none."""
+    """The export of a campaign as it is now; None if there is no such campaign."""
     row = campaigns.find_campaign(connection, campaign_id)
     if row is None:
         return None
@@ -38,7 +38,7 @@ def begin_export(connection: Connection, campaign_id: str, clock: Clock) -> "Exp
 
 
 class Export:
-    """The lines of one campaign's file, page by page, until ``next_page`` has no more."""
+    """The lines of a campaign's file, page by page, until ``next_page`` returns None."""
 
     def __init__(self, row: CampaignRow, arms: list[ArmRow], newest: Place | None, made: int, now: int) -> None:
         self._row, self._arms, self._made, self._now = row, arms, made, now
@@ -53,12 +53,12 @@ class Export:
 
     @property
     def rows(self) -> int:
-        """Rows of the log and decisions, when it began."""
+        """Rows of the log plus decisions, at the start of the export."""
         return self._row.head + self._made
 
     @property
     def rows_written(self) -> int:
-        """How many of them are written."""
+        """How many of them have been written."""
         return self._sequence + self._decisions
 
     def next_page(self, connection: Connection) -> bytes | None:
@@ -102,7 +102,9 @@ class Export:
         if [row.sequence for row in rows] != list(
             range(self._sequence + 1, self._sequence + 1 + len(rows))
         ) or not rows:
-            raise CampaignGoneError("rows of the campaign's log are missing: it was deleted meanwhile, or see verify")
+            raise CampaignGoneError(
+                "rows of the campaign's log are missing: it was deleted during the export, or run prudent verify"
+            )
         self._sequence = rows[-1].sequence
         return b"".join(map(lines.write_observation, rows))
 
@@ -112,14 +114,14 @@ class Export:
             self._newest = None
         else:
             self._place = (rows[-1].created_at, rows[-1].decision_id)
-        # some were committed after the export began, with times before it: made on a later state they do not belong
+        # some were committed after the start, with earlier times: those made on a later state do not belong here
         rows = [row for row in rows if row.seen <= self._row.head]
         deadlines = self._lost_deadlines(connection, rows)
         self._decisions += len(rows)
         return b"".join(lines.write_decision(row, deadlines.get(row.decision_id, row.due_at)) for row in rows)
 
     def _lost_deadlines(self, connection: Connection, rows: list[DecisionRow]) -> dict[str, int]:
-        """Deadlines of decisions that were pending when the export began, and were rewarded meanwhile."""
+        """Deadlines of decisions that were pending at the start of the export and have been rewarded since."""
         timeout = self._rules.timeout_seconds
         if timeout is None:
             return {}
@@ -133,7 +135,7 @@ class Export:
     def _trailer(self, connection: Connection) -> bytes:
         row = campaigns.read_campaign(connection, self._row.key)
         if row is None or row.campaign_id is None:
-            raise CampaignGoneError("the campaign was deleted while it was exported")
+            raise CampaignGoneError("the campaign was deleted during the export")
         fields = {
             "arms": len(self._arms),
             "head": self._row.head,

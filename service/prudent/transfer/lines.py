@@ -1,7 +1,7 @@
 """The lines of an exported campaign: one JSON object each, in the order header, arms, log, decisions, trailer.
 
 Numbers are the shortest decimals that read back as the same float64; times have microseconds, as they are stored.
-What a line may hold is checked here, line by line; what lines must hold together, in reading.py and in the ledger.
+Each line is validated here by itself; consistency between lines is checked in reading.py and in the ledger.
 """
 
 import re
@@ -49,11 +49,11 @@ _SCORED_ARMS = TypeAdapter(list[ScoredArm])
 
 
 def _is_explanation(value: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What is stored stays as it was written, whichever version wrote it; but it must be readable."""
+    """It is stored as it was written, by whatever version; but it must be readable."""
     try:
         _SCORED_ARMS.validate_json(orjson.dumps(value), strict=True)
         for arm in value:
-            ScoredArm(**arm)  # which the validation does for the fields that it knows
+            ScoredArm(**arm)  # the validation above covers only the known fields
     except (ValidationError, TypeError):  # orjson's is a TypeError, too
         raise ValueError("must be a list of arms with their scores") from None
     return value
@@ -67,14 +67,14 @@ Propensity = Annotated[float, Field(gt=0, le=1)]
 
 
 class Opening(Schema, extra="ignore"):
-    """What of the first line says whether the rest can be read."""
+    """The fields of the first line that say whether the rest can be read."""
 
     format: str
     version: int
 
 
 class Header(Schema):
-    """The campaign as it was when the export began. decisions: how many there were, to show progress."""
+    """The campaign at the start of the export. decisions: their number, to show progress."""
 
     kind: Literal["header"]
     format: Literal["prudent-campaign"]

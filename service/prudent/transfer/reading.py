@@ -1,6 +1,7 @@
-"""Reading a campaign's export: from bytes, in pieces of any size, to the steps of an import.
+"""Reading a campaign's export: from pieces of any size to the steps of an import.
 
-It holds a line and a slice of rows, never the file. What is wrong is told with its line, and never repeated.
+It holds a line and a slice of rows, never the whole file. Every line is checked by itself, against the other lines, and
+against the campaign that the header describes. An error names the line, and never repeats its content.
 """
 
 from collections.abc import Iterator
@@ -8,28 +9,38 @@ from hashlib import blake2b
 
 from pydantic import ValidationError
 
-from prudent.ledger.importing import FinishImport, Import, ImportDecisions, ImportObservations
-from prudent.store.tables import DecisionRow, LogRow
+from prudent.campaigns import AlgorithmChange, CampaignConfiguration, InvalidConfigurationError, resolve
+from prudent.campaigns.configuration import MultiArmedModel, SharedModel
+from prudent.campaigns.resolution import check_arm_features, check_size
+from prudent.errors import InvalidCommandError
+from prudent.ledger.importing import BeginImport, FinishImport, Import, ImportDecisions, ImportObservations
+from prudent.store.tables import ArmRow, DecisionRow, LogRow
 from prudent.transfer import lines
-from prudent.transfer.checks import CampaignFile, DamagedFileError
-from prudent.transfer.lines import ArmLine, Header, ObservationLine, Opening, Trailer
+from prudent.transfer.lines import ArmLine, DecisionLine, Header, ObservationLine, Opening, Trailer
 
 SLICE_ROWS = 500
 SLICE_BYTES = 2**20
-"""Of lines, after which a slice is full with fewer rows."""
+"""Bytes of lines after which a slice is full, whatever its number of rows."""
 LINE_FIELDS_MAX = 20_000
-"""Each unknown one would cost half a kilobyte of error; a thousand arms with all that is told of them have fewer."""
+"""Each unknown one would cost half a kilobyte of errors; a header with a thousand arms has fewer."""
 _LINE_FACTOR, _LINE_EXTRA = 4, 2**16
-"""A header repeats a creation request twice, its defaults filled in and its integers written as floats."""
+"""A header contains a creation request twice, with its defaults filled in and its integers written as floats."""
+
+
+class DamagedFileError(InvalidCommandError):
+    """A line is invalid or missing, so the file cannot be imported."""
+
+    def __init__(self, line: int, message: str) -> None:
+        super().__init__(message, field=f"line {line}")
 
 
 class ImportReader:
-    """Feed it the file, execute the steps that it yields, and tell it the key that the first of them gave."""
+    """Feed it the file, execute the steps that it yields, and set `key` to the one that the first of them returned."""
 
     def __init__(self, body_bytes_max: int) -> None:
-        """body_bytes_max: of a request to create a campaign."""
+        """body_bytes_max: the limit of a request to create a campaign."""
         self.key = 0
-        """Of the staged campaign; 0 before it is staged."""
+        """Key of the staged campaign; 0 before it is staged."""
         self._line_bytes_max = _LINE_FACTOR * body_bytes_max + _LINE_EXTRA
         self._rest = bytearray()
         self._digest = blake2b(digest_size=lines.DIGEST_BYTES)
@@ -41,7 +52,7 @@ class ImportReader:
         self._slice_bytes = 0
 
     def feed(self, chunk: bytes) -> Iterator[Import]:
-        """The steps that a further piece of the file completes. Raises DamagedFileError."""
+        """The steps that this piece of the file completes. Raises DamagedFileError."""
         start, unread = 0, len(self._rest)
         self._rest += chunk
         while (end := self._rest.find(b"\n", max(start, unread))) >= 0:
@@ -52,7 +63,7 @@ class ImportReader:
             raise DamagedFileError(self._line + 1, f"is longer than {self._line_bytes_max} bytes")
 
     def close(self) -> Iterator[Import]:
-        """The last step, at the end of the file. Raises DamagedFileError if the file is not complete."""
+        """The last step, at the end of the file. Raises DamagedFileError if the file is incomplete."""
         if self._rest:
             yield from self._read(bytes(self._rest))
         if self._last is None:
@@ -71,7 +82,7 @@ class ImportReader:
             yield from self._take(text, self._campaign)
         self._digest.update(text)
 
-    def _take(self, text: bytes, campaign: CampaignFile) -> Iterator[Import]:
+    def _take(self, text: bytes, campaign: "CampaignFile") -> Iterator[Import]:
         try:
             found = lines.read_line(text, campaign.version)
         except ValidationError as error:
@@ -97,7 +108,7 @@ class ImportReader:
             yield from self._flush(self._line + 1)
 
     def _flush(self, next_line: int) -> Iterator[Import]:
-        """The rows that are held, as a step: each was a line, and the last one is before next_line."""
+        """The rows that are held, as a step: each was a line, and the last of them precedes next_line."""
         log, decisions = self._log, self._decisions
         self._log, self._decisions, self._slice_bytes = [], [], 0
         if log:
@@ -125,14 +136,162 @@ def _parse_header(text: bytes) -> Header:
 
 
 def _describe(error: ValidationError) -> str:
-    """The first thing that is wrong, without what was received."""
+    """The first error, without the input."""
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
     if first["type"] == "json_invalid":
-        return "is not valid JSON, or not complete"
+        return "is not valid JSON, or is incomplete"
     if first["type"] in {"extra_forbidden", "unexpected_keyword_argument"}:
-        return "has a field that this version does not know"
+        return "has a field that is unknown to this version"
     if first["type"] == "union_tag_invalid":
         return "kind: must be arm, observation, decision or trailer"
     place = ".".join(str(part) for part in first["loc"])
     message = first["msg"].removeprefix("Value error, ")
     return f"{place}: {message}" if place else message
+
+
+class CampaignFile:
+    """The campaign of a file, as far as it has been read. Each line is checked before it is added."""
+
+    def __init__(self, header: Header) -> None:
+        _check_header(header)
+        self._header = header
+        self._model = header.creation.model
+        self._dimension = 0 if isinstance(self._model, MultiArmedModel) else self._model.dimension
+        self._arms: dict[str, ArmRow] = {}
+        self._plays: dict[str, int] = {}
+        self._head = self._decisions = 0
+        self.version = header.version
+        self.is_begun = False
+        """Whether all arms have been read, so that the campaign can be staged."""
+
+    def begin(self, line: int) -> BeginImport:
+        """The first step, when all arms have been read. Raises DamagedFileError."""
+        header = self._header
+        created = header.creation.arms
+        if len(self._arms) != header.arms or len(created) > header.arms:
+            raise DamagedFileError(line, f"follows {len(self._arms)} arms, but the header says {header.arms}")
+        try:
+            check_size(header.creation, header.arms, "arms")
+        except InvalidConfigurationError as error:
+            raise DamagedFileError(1, error.message) from None
+        self.is_begun = True
+        return BeginImport(
+            campaign_id=header.campaign_id,
+            configuration=header.configuration,
+            creation=header.creation,
+            status=header.status,
+            revision=header.revision,
+            learn_limit=header.learn_limit,
+            arms=list(self._arms.values()),
+        )
+
+    def add_arm(self, found: ArmLine, line: int) -> None:
+        """Raises DamagedFileError for an arm that is out of place, or differs from the campaign's creation."""
+        if self.is_begun:
+            raise DamagedFileError(line, "is an arm, but arms must precede the log and the decisions")
+        position = len(self._arms)
+        if found.arm_id in self._arms:
+            raise DamagedFileError(line, "duplicate arm_id")
+        if position >= self._header.arms:
+            raise DamagedFileError(line, f"is arm {position + 1}, but the header says {self._header.arms}")
+        created = self._header.creation.arms
+        if position < len(created) and (created[position].arm_id, created[position].features) != (
+            found.arm_id,
+            found.features,
+        ):
+            raise DamagedFileError(line, f"is not arm {position + 1} of the campaign's creation")
+        try:
+            check_arm_features(self._header.creation, found.features, "features")
+        except InvalidConfigurationError as error:
+            raise DamagedFileError(line, f"{error.field}: {error.message}") from None
+        self._arms[found.arm_id] = lines.arm_row(found, position)
+
+    def add_observation(self, found: ObservationLine, line: int) -> None:
+        """Raises DamagedFileError for a row that does not continue the log, or cannot be learned."""
+        if found.sequence != self._head + 1 or found.sequence > self._header.head:
+            raise DamagedFileError(
+                line, f"sequence: expected {self._head + 1} of {self._header.head}, received {found.sequence}"
+            )
+        if (found.decision_id is None) != (found.source == "warm-start"):
+            raise DamagedFileError(line, "decision_id: required for a reward, and not allowed for a warm start")
+        if found.decision_id is not None and found.observation_id is not None:
+            raise DamagedFileError(line, "observation_id: only allowed for a warm start")
+        rules = self._header.creation.reward
+        if (rules.minimum is not None and found.reward < rules.minimum) or (
+            rules.maximum is not None and found.reward > rules.maximum
+        ):
+            raise DamagedFileError(line, "reward: is outside the campaign's bounds")
+        self._check_features(found, line)
+        self._head += 1
+        if found.source == "warm-start":
+            self._count_play(found.arm_id)
+
+    def add_decision(self, found: DecisionLine, line: int) -> None:
+        """Raises DamagedFileError for a decision that the campaign cannot have made."""
+        if self._head != self._header.head:
+            raise DamagedFileError(
+                line, f"follows {self._head} rows of the log, but the header says {self._header.head}"
+            )
+        if found.seen > self._head:
+            raise DamagedFileError(line, f"seen: must be at most {self._head}, the last sequence of the log")
+        if found.due_at is not None and self._header.creation.reward.timeout_seconds is None:
+            raise DamagedFileError(line, "due_at: the campaign has no timeout")
+        self._check_features(found, line)
+        self._decisions += 1
+        self._count_play(found.arm_id)
+
+    def finish(self, trailer: Trailer, digest: str, key: int, line: int) -> FinishImport:
+        """The last step. Raises DamagedFileError if the trailer does not match the lines that were read."""
+        header = self._header
+        if (trailer.arms, trailer.head, trailer.decisions) != (len(self._arms), self._head, self._decisions):
+            raise DamagedFileError(
+                line,
+                f"says {trailer.arms} arms, {trailer.head} rows of the log and {trailer.decisions} decisions, "
+                f"but the file has {len(self._arms)}, {self._head} and {self._decisions}",
+            )
+        if self._head != header.head:
+            raise DamagedFileError(line, f"follows {self._head} rows of the log, but the header says {header.head}")
+        if trailer.digest != digest:
+            raise DamagedFileError(line, "digest: does not match the lines before it, so the file was changed")
+        return FinishImport(
+            key, header.campaign_id, header.created_at, self._head, self._decisions, self._missed_plays()
+        )
+
+    def _check_features(self, found: ObservationLine | DecisionLine, line: int) -> None:
+        if len(found.features) != self._dimension:
+            raise DamagedFileError(line, f"features: expected {self._dimension}, received {len(found.features)}")
+        if not isinstance(self._model, SharedModel) and found.arm_id not in self._arms:
+            raise DamagedFileError(line, "arm_id: unknown arm")
+
+    def _count_play(self, arm_id: str) -> None:
+        if arm_id in self._arms:
+            self._plays[arm_id] = self._plays.get(arm_id, 0) + 1
+
+    def _missed_plays(self) -> dict[int, int]:
+        """Plays, by position, that arms gained between the header and the pages: they count during the warm-up."""
+        warmup = self._header.configuration.algorithm.warmup
+        counted = {arm_id: min(plays, warmup) for arm_id, plays in self._plays.items()}
+        return {self._arms[one].position: plays for one, plays in counted.items() if plays > self._arms[one].plays}
+
+
+def _check_header(header: Header) -> None:
+    creation, configuration = header.creation, header.configuration
+    if not header.campaign_id == creation.campaign_id == configuration.campaign_id:
+        raise DamagedFileError(1, "campaign_id: must be the same throughout the header")
+    if (header.status == "paused") != (header.learn_limit is not None) or (header.learn_limit or 0) > header.head:
+        raise DamagedFileError(
+            1, "learn_limit: required for a paused campaign, and at most its head; not allowed otherwise"
+        )
+    try:
+        same = resolve(creation) == creation and configuration == _as_changed(creation, configuration)
+    except InvalidConfigurationError as error:
+        raise DamagedFileError(1, f"{error.field}: {error.message}") from None
+    if not same:
+        raise DamagedFileError(1, "configuration: cannot result from the campaign's creation")
+
+
+def _as_changed(creation: CampaignConfiguration, configuration: CampaignConfiguration) -> CampaignConfiguration:
+    """The creation with the changes that a campaign allows, as far as the configuration has them."""
+    dials = {name: getattr(configuration.algorithm, name) for name in AlgorithmChange.model_fields}
+    changes = {"description": configuration.description, "algorithm": creation.algorithm.model_copy(update=dials)}
+    return resolve(creation.model_copy(update=changes))

@@ -1,4 +1,4 @@
-"""Who may call what: the key is checked before anything else of a request is looked at."""
+"""Authentication and authorisation: the key is checked before anything else in a request."""
 
 import asyncio
 import re
@@ -21,16 +21,16 @@ from prudent.store.read_pool import Reader
 logger = structlog.get_logger(__name__)
 
 LOG_SECONDS = 1.0
-"""At most one line about refused requests in so long: guessing keys must not fill the disk."""
+"""At most one line about rejected requests per interval: guessing keys must not fill the disk."""
 _LOCALHOST = re.compile(rb"(localhost|127(\.[0-9]{1,3}){3}|\[::1\])(:[0-9]+)?", re.IGNORECASE)
 CHALLENGE = 'Bearer realm="prudent"'
 LOGIN = "/dashboard/login"
 ROLE = "prudent.role"
-"""Where a request's scope says which role it has; absent where everybody may do everything."""
+"""Where a request's scope holds its role; absent if keys are not in use."""
 
 
 class RequireKey:
-    """Answer 401 without a valid key, 403 if its role is too weak."""
+    """Replies 401 to requests without a valid key, and 403 if the key's role does not allow the request."""
 
     def __init__(self, app: ASGIApp, ring: KeyRing, sessions: Sessions) -> None:
         self._app, self._ring, self._sessions = app, ring, sessions
@@ -38,7 +38,7 @@ class RequireKey:
         self._logged_at = float("-inf")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let the request through, or answer it."""
+        """Pass the request on, or reject it."""
         needed = role_needed(scope["method"], scope["path"]) if scope["type"] == "http" else None
         if needed is None:
             await self._app(scope, receive, send)
@@ -47,8 +47,11 @@ class RequireKey:
             if names_this_machine(scope["headers"]):
                 await self._app(scope, receive, send)
                 return
-            self._log(scope, "a foreign Host")
-            body = problem(403, "without keys only requests to localhost are answered: see prudent keys create")
+            self._log(scope, "a Host header other than localhost")
+            body = problem(
+                403,
+                "as long as there are no API keys, only requests to localhost are served: create one with prudent keys",
+            )
             await respond(body)(scope, receive, send)
             return
         role = self._role_of(scope)
@@ -57,11 +60,11 @@ class RequireKey:
             await self._app(scope, receive, send)
             return
         if role is not None:
-            self._log(scope, "the key's role is too weak")
-            body = problem(403, f"this needs a key with the role {needed}; this one is of a {role}")
+            self._log(scope, "the role of the key does not allow it")
+            body = problem(403, f"this request needs the role {needed}; the key has the role {role}")
             challenge = f'{CHALLENGE}, error="insufficient_scope"'
         elif not self._ring.is_loaded:
-            await respond(problem(503, "the keys are not loaded yet: try again"), {"Retry-After": "1"})(
+            await respond(problem(503, "the API keys are not loaded yet: try again"), {"Retry-After": "1"})(
                 scope, receive, send
             )
             return
@@ -70,12 +73,12 @@ class RequireKey:
             return
         else:
             self._log(scope, "no valid key")
-            body = problem(401, "this needs a valid API key, in X-API-Key or as Authorization: Bearer")
+            body = problem(401, "this request needs a valid API key, in X-API-Key or as Authorization: Bearer")
             challenge = CHALLENGE
         await respond(body, {"WWW-Authenticate": challenge})(scope, receive, send)
 
     def _role_of(self, scope: Scope) -> Role | None:
-        """The role of the request's one key or, at the dashboard's addresses alone, of its session."""
+        """The role of the request's only key or, on the dashboard's pages, of its session."""
         keys = presented_keys(scope["headers"])
         if keys or not is_page(scope["path"]):
             return self._ring.role_of(keys.pop()) if len(keys) == 1 else None
@@ -83,7 +86,7 @@ class RequireKey:
         return None if digest is None else self._ring.role_of_digest(digest)
 
     def _log(self, scope: Scope, reason: str) -> None:
-        """Say who was refused, never with what."""
+        """Log who was rejected, but never the key."""
         self._refused += 1
         now = time.monotonic()
         if now - self._logged_at < LOG_SECONDS:
@@ -100,36 +103,36 @@ class RequireKey:
 
 
 def respond_with_login(scope: Scope) -> Response:
-    """Lead a browser to the page where it gives a key, and from there back."""
+    """Redirect a browser to the login page, and from there back."""
     root = scope.get("root_path", "")
     wanted = scope["path"] + (f"?{query.decode('latin-1')}" if (query := scope["query_string"]) else "")
     return RedirectResponse(f"{root}{LOGIN}?next={quote(wanted, safe='')}", 303, {"Cache-Control": "no-store"})
 
 
 def names_this_machine(headers: list[tuple[bytes, bytes]]) -> bool:
-    """Whether the request was meant for localhost.
+    """Whether the request's Host is localhost.
 
-    The browser of somebody on this machine can be made to take another site's name for this address; that site's
-    pages may then read and send what they like. The name betrays them.
+    DNS rebinding makes a browser on this machine resolve another site's name to this address, so that the pages of that
+    site may read and send anything; the Host header reveals it.
     """
     return all(name != b"host" or _LOCALHOST.fullmatch(value) for name, value in headers)
 
 
 def presented_keys(headers: list[tuple[bytes, bytes]]) -> set[bytes]:
-    """The different keys that a request presents, however and however often it does."""
+    """The distinct keys of a request, in whatever headers."""
     found: set[bytes] = set()
     for name, value in headers:
         if name == b"x-api-key":
             found.add(value.strip())
         elif name == b"authorization":
             scheme, _, key = value.partition(b" ")
-            if scheme.lower() == b"bearer":  # others may be the proxy's
+            if scheme.lower() == b"bearer":  # other schemes may be the proxy's
                 found.add(key.strip())
     return found
 
 
 async def load_keys(ring: KeyRing, read: Reader) -> None:
-    """Read the stored keys. While the database does not answer, those known so far stay."""
+    """Read the stored keys. If the database does not answer, the known keys stay."""
     try:
         stored, made = await read(_stored)
     except DatabaseUnavailableError:
@@ -139,12 +142,12 @@ async def load_keys(ring: KeyRing, read: Reader) -> None:
 
 
 async def watch_keys(ring: KeyRing, read: Reader, seconds: float) -> None:
-    """Follow the stored keys until cancelled."""
+    """Reload the stored keys periodically, until cancelled."""
     while True:
         await asyncio.sleep(seconds)
         try:
             await load_keys(ring, read)
-        except Exception:  # the watch must go on: without it no key could be revoked any more
+        except Exception:  # must go on: otherwise revoked keys would stay valid
             logger.exception("the keys cannot be read")
 
 

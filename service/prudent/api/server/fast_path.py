@@ -1,7 +1,7 @@
-"""The way of the requests that come thousands of times a second: past the framework's routing, not past its checks.
+"""Fast path for the routes that are called thousands of times a second: it skips the framework's routing, not checks.
 
-FastAPI matches the path, resolves dependencies and opens two exit stacks for every request; for a route that takes
-nothing but the request itself all of that has no effect, and it is half of the event loop's work.
+FastAPI matches the path, resolves dependencies and opens two exit stacks for every request; for a route that
+takes only the request, all of that has no effect, and it is half of the event loop's work.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
@@ -11,11 +11,11 @@ from fastapi.routing import APIRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 
-class HotRoutes:
-    """Serves POST to the given routes, whose endpoints take the request alone; everything else goes on to the app.
+class FastPath:
+    """Serves POST to the given routes, whose endpoints take only the request; passes everything else to the app.
 
-    The routes stay registered with the framework: for the documentation, for other methods, and as what is called.
-    Errors are answered by the application's own handlers.
+    The routes stay registered with the framework: for the documentation, for other methods, and as the endpoints
+    that are called. Errors are handled by the application's own handlers.
     """
 
     def __init__(self, app: ASGIApp, application: FastAPI, routes: Iterable[APIRoute]) -> None:
@@ -43,7 +43,7 @@ class HotRoutes:
         await response(scope, receive, send)
 
     def _handler_of(self, error: Exception) -> Callable[[Request, Exception], Awaitable[Response]] | None:
-        """The handler of the nearest class; that of Exception itself belongs to the outermost layer, which logs."""
+        """The handler of the nearest class, except Exception's: that one belongs to the outermost layer, which logs."""
         handlers = self._application.exception_handlers
         for kind in type(error).__mro__:
             if kind is not Exception and kind in handlers:
@@ -51,6 +51,6 @@ class HotRoutes:
         return None
 
 
-def hot_routes(router: APIRouter) -> list[APIRoute]:
-    """The routes of a router that takes nothing but POST."""
+def post_routes(router: APIRouter) -> list[APIRoute]:
+    """The routes of a router that has only POST routes."""
     return [route for route in router.routes if isinstance(route, APIRoute)]

@@ -1,7 +1,7 @@
-"""Connections under limits: how many, how long and how large a request's head is, how much is read and thrown away.
+"""Limits for connections: their number, the time and size of a request's head, and how much is read and discarded.
 
-uvicorn bounds none of these with its fast parser: a client that sends one byte a second of a head that never ends
-keeps its connection for good, and the head grows in memory.
+uvicorn with its fast parser has none of these limits: a client that sends an endless head, a byte per second, keeps its
+connection forever, and the head grows in memory.
 """
 
 import asyncio
@@ -18,12 +18,12 @@ from prudent.api.problems import problem
 from prudent.settings import Limits
 
 SHED_SHARE = 20
-"""When there are too many connections, one in so many is closed at a time: looking for them costs a pass over all."""
+"""When there are too many connections, one in 20 is closed at a time, because finding them takes a pass over all."""
 _REASONS = {400: b"Bad Request", 408: b"Request Timeout", 431: b"Request Header Fields Too Large", 503: b"Unavailable"}
 
 
 class _Waits(Enum):
-    """What of a request has begun to arrive and is not complete."""
+    """Which part of a request has begun to arrive and is incomplete."""
 
     NOTHING = 0
     HEAD = 1
@@ -31,9 +31,9 @@ class _Waits(Enum):
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """uvicorn's protocol with limits, which the application's lifespan hands over in its state.
+    """uvicorn's protocol with limits, which come from the state of the application's lifespan.
 
-    What arrives in one piece, as nearly all requests do, starts no timer.
+    Requests that arrive in one piece, as nearly all do, start no timer.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._accepted_at = time.monotonic()
         self._in_head = self._in_body = False
         self._unframed = 0
-        """Bytes since the last complete head that are not the body's: a head, or chunk sizes and trailers."""
+        """Bytes since the last complete head that are not part of a body: a head, or chunk sizes and trailers."""
         self._discarded = 0
         self._waits = _Waits.NOTHING
         self._timer: asyncio.TimerHandle | None = None
@@ -56,7 +56,7 @@ class BoundedProtocol(HttpToolsProtocol):
     # The transport's side
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn narrows it
-        """Make room for it, or refuse it."""
+        """Make room for the connection, or reject it."""
         super().connection_made(transport)
         if len(self.connections) > self._limits.connections_max and not self._make_room():
             self._refuse(503, "too many connections: try again")
@@ -64,12 +64,12 @@ class BoundedProtocol(HttpToolsProtocol):
         self._wait(_Waits.HEAD)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget its timer."""
+        """Cancel the timer."""
         self._wait(_Waits.NOTHING)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Parse, then see what is still missing."""
+        """Parse, then check what is still missing."""
         self._unframed += len(data)
         super().data_received(data)
         if self.transport.is_closing():
@@ -86,7 +86,7 @@ class BoundedProtocol(HttpToolsProtocol):
                     self.timeout_keep_alive, self.timeout_keep_alive_handler
                 )
         if self._unframed > self._limits.head_bytes_max:
-            self._refuse(431, f"the head of a request has at most {self._limits.head_bytes_max} bytes")
+            self._refuse(431, f"the head of the request is larger than {self._limits.head_bytes_max} bytes")
         elif waits is not self._waits:
             self._wait(waits)
 
@@ -98,15 +98,15 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        """It is complete."""
+        """The head is complete."""
         self._in_head, self._in_body = False, True
         self._unframed = 0
         if self._waits is not _Waits.NOTHING:
-            self._wait(_Waits.NOTHING)  # whatever is waited for next has its own time
+            self._wait(_Waits.NOTHING)  # the next part has its own deadline
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """A piece of a body; as much may come again in chunk sizes."""
+        """A piece of a body; chunk sizes may add as much again."""
         self._unframed -= 2 * len(body)
         if self.cycle.response_complete:
             self._discarded += len(body)
@@ -123,7 +123,7 @@ class BoundedProtocol(HttpToolsProtocol):
     # Ours
 
     def _wait(self, waits: _Waits) -> None:
-        """Give what is waited for its time."""
+        """Start the deadline of this part of a request."""
         self._waits = waits
         if self._timer is not None:
             self._timer.cancel()
@@ -137,7 +137,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _too_late(self) -> None:
         if self.cycle is not None and not self.cycle.response_complete:
-            # being answered: its body has a deadline of its own, and what follows it is not read yet
+            # it is being answered: its body has a deadline of its own, and the next request is not read yet
             self._timer = self.loop.call_later(self._seconds_max, self._too_late)
         elif self._waits is _Waits.HEAD:
             self._refuse(408, f"the head of the request did not arrive in {self._seconds_max} seconds")
@@ -146,7 +146,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     @property
     def _is_served(self) -> bool:
-        """Whether it waits for us, and not for its client."""
+        """Whether the connection is waiting for us rather than for its client."""
         return self.cycle is not None and not self.cycle.response_complete and not self.cycle.more_body
 
     def _make_room(self) -> bool:
@@ -159,7 +159,7 @@ class BoundedProtocol(HttpToolsProtocol):
         return bool(waiting)
 
     def _refuse(self, status: int, detail: str) -> None:
-        """Answer without asking the application, and close."""
+        """Reply without the application, and close."""
         self._wait(_Waits.NOTHING)
         body = orjson.dumps(problem(status, detail))
         head = b"HTTP/1.1 %d %s\r\ncontent-type: application/problem+json\r\n" % (status, _REASONS[status])
@@ -170,5 +170,5 @@ class BoundedProtocol(HttpToolsProtocol):
         self.transport.close()
 
     def send_400_response(self, msg: str) -> None:
-        """What is no HTTP is answered as every other error is."""
+        """Reply to invalid HTTP with a problem, as to every other error."""
         self._refuse(400, msg)

@@ -9,7 +9,7 @@ import pytest
 from tests.api.contract import Json, create, disjoint, multi_armed, new_id, ok, problem, reward, select, shared
 
 
-def trail(api: httpx.Client, campaign_id: str, **parameters: int | str) -> Json:
+def logged(api: httpx.Client, campaign_id: str, **parameters: int | str) -> Json:
     return ok(api.get(f"/campaigns/{campaign_id}/decisions", params=parameters))
 
 
@@ -17,7 +17,7 @@ def pages(api: httpx.Client, campaign_id: str, limit: int) -> list[list[str]]:
     """Ids of all pages, by their cursors."""
     found, cursor = [], {}
     while True:
-        page = trail(api, campaign_id, limit=limit, **cursor)
+        page = logged(api, campaign_id, limit=limit, **cursor)
         found.append([one["decision_id"] for one in page["items"]])
         if page["next_cursor"] is None:
             return found
@@ -30,7 +30,7 @@ def test_entries(api: httpx.Client) -> None:
     made = [select(api, campaign_id) for _ in range(2)]
     made.append(select(api, campaign_id, chosen_arm_id="b", explain=True))
     receipt = reward(api, made[0]["decision_id"], 0)
-    items = trail(api, campaign_id)["items"]
+    items = logged(api, campaign_id)["items"]
     assert [one["decision_id"] for one in items] == [one["decision_id"] for one in reversed(made)]
     for entry, decision in zip(reversed(items), made, strict=True):
         same = decision.keys() & entry.keys() - {"arms"}
@@ -58,11 +58,11 @@ def test_context_and_pause(api: httpx.Client) -> None:
     decision = select(api, campaign_id, context=[3, 4])
     ok(api.patch(f"/campaigns/{campaign_id}", json={"status": "paused"}))
     reward(api, decision["decision_id"], 1, arm_id="c")
-    (entry,) = trail(api, campaign_id)["items"]
+    (entry,) = logged(api, campaign_id)["items"]
     assert (entry["context"], entry["features"]) == ([3, 4], None)
     assert (entry["reward"]["arm_id"], entry["reward"]["learned"]) == ("c", False)
     ok(api.patch(f"/campaigns/{campaign_id}", json={"status": "active"}))
-    assert trail(api, campaign_id)["items"][0]["reward"]["learned"] is True
+    assert logged(api, campaign_id)["items"][0]["reward"]["learned"] is True
 
 
 @pytest.mark.parametrize("limit", [1, 3, 9, 10])
@@ -82,7 +82,7 @@ def test_pages_of_one_moment(api: httpx.Client, limit: int) -> None:
 def test_ids_of_ones_own(api: httpx.Client) -> None:
     """Ids that are not in the order of their decisions would lose some between two pages."""
     campaign_id = create(api, multi_armed())
-    prefix = new_id("trail")
+    prefix = new_id("logged")
     for batch in ("zb", "ya", "~."):
         items = [{"campaign_id": campaign_id, "decision_id": f"{prefix}{name}"} for name in batch]
         ok(api.post("/select/batch", json={"items": items}))
@@ -91,16 +91,16 @@ def test_ids_of_ones_own(api: httpx.Client) -> None:
 
 
 def test_stable_while_decisions_arrive(api: httpx.Client) -> None:
-    """Whoever reads a busy campaign's trail would see decisions twice."""
+    """Whoever reads a busy campaign's log would see decisions twice."""
     campaign_id = create(api, multi_armed())
     made = [select(api, campaign_id)["decision_id"] for _ in range(4)]
-    page = trail(api, campaign_id, limit=2)
+    page = logged(api, campaign_id, limit=2)
     late = select(api, campaign_id)["decision_id"]
     reward(api, made[0], 1)
-    rest = trail(api, campaign_id, limit=2, cursor=page["next_cursor"])
+    rest = logged(api, campaign_id, limit=2, cursor=page["next_cursor"])
     assert [one["decision_id"] for one in (*page["items"], *rest["items"])] == made[::-1]
     assert (rest["items"][1]["state"], rest["next_cursor"]) == ("rewarded", None)
-    assert trail(api, campaign_id, limit=1)["items"][0]["decision_id"] == late
+    assert logged(api, campaign_id, limit=1)["items"][0]["decision_id"] == late
 
 
 @pytest.mark.parametrize("default", [None, -1.0])
@@ -108,7 +108,7 @@ def test_deadlines(api: httpx.Client, default: float | None) -> None:
     """A decision that nobody waits for any more would be pending for ever."""
     waiting = create(api, multi_armed(reward={"timeout_seconds": 1e6, "default": default}))
     select(api, waiting)
-    (entry,) = trail(api, waiting)["items"]
+    (entry,) = logged(api, waiting)["items"]
     assert (entry["state"], entry["due_at"] > entry["created_at"]) == ("pending", True)
     campaign_id = create(api, multi_armed(reward={"timeout_seconds": 0.05, "default": default}))
     select(api, campaign_id)
@@ -116,7 +116,7 @@ def test_deadlines(api: httpx.Client, default: float | None) -> None:
     final = "expired" if default is None else "rewarded"
     end = time.monotonic() + 30
     while time.monotonic() < end:
-        (entry,) = trail(api, campaign_id)["items"]
+        (entry,) = logged(api, campaign_id)["items"]
         assert entry["state"] in {"expired", final}  # past the deadline it is never pending, swept or not
         if entry["state"] == final and entry["due_at"] is None:
             break
@@ -139,7 +139,7 @@ POSITIONS = ["x", "1/", "/a", "1/a b", "-1/a", "99999999999999999999/a", "1/a\0"
 
 @pytest.mark.parametrize("position", POSITIONS, ids=ascii)
 def test_cursor_that_is_none(api: httpx.Client, position: str) -> None:
-    """A mangled cursor would start the trail again from the front, or be a 500."""
+    """A mangled cursor would start the list again from the front, or be a 500."""
     campaign_id = create(api, multi_armed())
     cursor = urlsafe_b64encode(position.encode()).decode().rstrip("=")
     problem(api.get(f"/campaigns/{campaign_id}/decisions", params={"cursor": cursor}), 422, "cursor")
@@ -151,6 +151,6 @@ def test_ends_of_the_range(api: httpx.Client) -> None:
     select(api, campaign_id)
     for created_at, count in ((0, 0), (2**63 - 1, 1), (9_999_999_999_999_999_999, 1)):
         cursor = urlsafe_b64encode(f"{created_at}/a".encode()).decode().rstrip("=")
-        assert len(trail(api, campaign_id, cursor=cursor)["items"]) == count
+        assert len(logged(api, campaign_id, cursor=cursor)["items"]) == count
     for limit in (0, -1, 1001, "x"):
         problem(api.get(f"/campaigns/{campaign_id}/decisions", params={"limit": limit}), 422, "limit")
