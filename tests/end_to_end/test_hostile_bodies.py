@@ -29,24 +29,24 @@ from tests.servers import HOST, Server
 
 TRICKLERS = 200
 LARGE = {
-    "unknown-fields-of-one-item": (lambda: b'{"items":[{%s}]}' % unknown_fields(MIB // 4), {413}),
+    "unknown-fields-of-one-item": (lambda: b'{"items":[{%s}]}' % unknown_fields(MIB // 4), {422}),
     "unknown-fields-of-a-thousand": (
         lambda: b'{"items":[%s]}' % b",".join([b"{%s}" % unknown_fields(250)] * 999),
-        {413},
+        {422},
     ),
     "unknown-fields-of-three-items": (
         lambda: b'{"items":[%s]}' % b",".join([b"{%s}" % unknown_fields(75_000)] * 3),
-        {413},
+        {422},
     ),
     "few-unknown-fields-of-a-thousand": (
         lambda: b'{"items":[%s]}' % b",".join([b'{%s,"context":[%s0]}' % (unknown_fields(15), b"0," * 1_600)] * 999),
         {200},
     ),
-    "small-objects": (lambda: filled(b'{"items":[', b'{"a":1},', b"{}]}"), {413}),
-    "empty-lists": (lambda: filled(b'{"items":[', b"[],", b"{}]}"), {413}),
+    "small-objects": (lambda: filled(b'{"items":[', b'{"a":1},', b"{}]}"), {422}),
+    "empty-lists": (lambda: filled(b'{"items":[', b"[],", b"{}]}"), {422}),
     "numbers-of-one-item": (lambda: filled(b'{"items":[{"campaign_id":"c","context":[', b"0,", b"0]}]}"), {413}),
-    "no-envelope": (lambda: b"{%s}" % unknown_fields(MIB // 4), {413}),
-    "brackets": (lambda: b'{"items":[' + b"[" * BATCH_BYTES, {413}),
+    "no-envelope": (lambda: b"{%s}" % unknown_fields(MIB // 4), {422}),
+    "brackets": (lambda: b'{"items":[' + b"[" * BATCH_BYTES, {422}),
     "one-string": (lambda: filled(b'{"items":["', b"x", b'"]}'), {413}),
 }
 

@@ -139,7 +139,7 @@ class Bodies:
         has_too_many_fields = body.count(b":") > FIELDS_PER_OBJECT_MAX * objects + FIELDS_FREE
         if len(body) > BREATH_BYTES and (is_dense or has_too_many_fields):
             raise InvalidCommandError(
-                "has more lists, objects or fields than the items of a batch can have", field="body"
+                "has more lists, objects or fields than a batch of its size can have", field="body"
             )
         try:
             found = from_json(body)
