@@ -1,4 +1,4 @@
-"""Checks before serving: a known schema, a durable database, one server a SQLite file, no open door."""
+"""Checks before serving: a known schema, a durable database, one server per SQLite file, no access without keys."""
 
 import fcntl
 import ipaddress
@@ -47,7 +47,7 @@ def prepare(settings: Settings) -> IO[str] | None:
 
 def _lock_file(url: URL, workers: int) -> IO[str]:
     if workers > 1:
-        raise NotServableError("SQLite takes one worker: use Postgres for more")
+        raise NotServableError("SQLite supports only one worker: use PostgreSQL for more")
     path = Path(url.database or "")
     if not path.parent.is_dir():
         raise NotServableError(f"the folder {path.parent} does not exist")
@@ -56,7 +56,7 @@ def _lock_file(url: URL, workers: int) -> IO[str]:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         lock.close()
-        raise NotServableError(f"another server is using {path}: one server a SQLite file") from None
+        raise NotServableError(f"another server is using {path}: only one server can use a SQLite file") from None
     lock.truncate(0)
     lock.write(f"{os.getpid()}\n")
     lock.flush()
@@ -102,7 +102,8 @@ def check_schema(engine: Engine) -> None:
         migrate(engine)
         return
     raise NotServableError(
-        f"the database's schema is at revision {revision or 'none'}, needed is {latest_revision()}: run prudent migrate"
+        f"the database's schema is at revision {revision or 'none'}, but this version needs {latest_revision()}: "
+        "run prudent migrate"
     )
 
 
@@ -113,7 +114,7 @@ def _check_durability(engine: Engine) -> None:
             return
         for setting in ("fsync", "synchronous_commit"):
             if connection.execute(text(f"SHOW {setting}")).scalar_one() == "off":
-                raise NotServableError(f"Postgres runs with {setting}=off: what it acknowledges is not durable")
+                raise NotServableError(f"PostgreSQL runs with {setting}=off, so commits may be lost: turn it on")
 
 
 def _check_access(settings: Settings, engine: Engine) -> None:
@@ -127,6 +128,6 @@ def _check_access(settings: Settings, engine: Engine) -> None:
         has_key = bool(settings.admin_key or valid_keys(connection))
     if not has_key:
         raise NotServableError(
-            f"{reached}, and there is no API key: make one with prudent keys create NAME --role admin, "
-            "or give one in PRUDENT_ADMIN_KEY, or listen on 127.0.0.1"
+            f"{reached}, and there is no API key: create one with prudent keys create NAME --role admin, "
+            "or set PRUDENT_ADMIN_KEY, or listen on 127.0.0.1"
         )

@@ -46,7 +46,7 @@ def test_serve_refuses_an_unmigrated_postgres_and_a_second_worker_on_sqlite(
     done = prudent("serve", "--port", "0", "--database-url", postgres_database)
     assert (done.returncode, "prudent migrate" in done.stderr) == (1, True)
     done = prudent("serve", "--port", "0", "--workers", "2", "--database-url", sqlite_database)
-    assert (done.returncode, "SQLite takes one worker" in done.stderr) == (1, True)
+    assert (done.returncode, "SQLite supports only one worker" in done.stderr) == (1, True)
 
 
 def test_a_second_server_on_one_sqlite_file_is_refused(make_server: MakeServer, sqlite_database: str) -> None:

@@ -92,7 +92,7 @@ def test_a_client_that_takes_a_staged_id_wins_and_the_import_says_so(worker: Wor
     worker.administer(observations(key, range(1, 4)))
     worker.administer(decisions(key, range(1, 4)))
     assert worker.one(Select("other", "d2")).campaign_id == "other"
-    with pytest.raises(ConflictError, match="meanwhile"):
+    with pytest.raises(ConflictError, match="taken in the meantime"):
         worker.administer(finish(key, 3))
     worker.administer(AbandonImport(key))
     assert worker.one(Reward("d2", 0.25)).campaign_id == "other"
@@ -111,7 +111,7 @@ def test_of_two_imports_of_a_file_one_arrives(worker: Worker) -> None:
     worker.administer(observations(second, range(3, 4)))
     worker.administer(decisions(second, range(1, 4)))
     worker.administer(decisions(first, range(4, 5)))
-    with pytest.raises(ConflictError, match="meanwhile"):
+    with pytest.raises(ConflictError, match="taken in the meantime"):
         worker.administer(finish(first, 3))
     worker.administer(finish(second, 3))
     with pytest.raises(ConflictError, match="already"):

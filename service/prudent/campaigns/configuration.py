@@ -24,11 +24,11 @@ from prudent.campaigns.values import (
 from prudent.core.measures import Measure
 
 Positive = Annotated[float, Field(ge=1e-30, le=1e12)]
-"""So small and large that nobody wants more, and that no product, square or quotient leaves float64's range."""
+"""Wide enough for any use, and such that no product, square or quotient leaves float64's range."""
 
 
 class FeatureDescription(Schema):
-    """A named feature, centred and scaled at the door: the model sees (value - center)/scale."""
+    """A named feature with its centring and scaling: the model sees (value - center) / scale."""
 
     name: Annotated[str, Field(min_length=1, max_length=128)]
     center: Feature = 0.0
@@ -40,7 +40,7 @@ Dimension = Annotated[int, Field(ge=1, le=DIMENSION_MAX)]
 
 
 class SharedModel(Schema):
-    """One parameter for all arms; each arm has features."""
+    """One parameter vector for all arms; each arm has features."""
 
     type: Literal["shared"]
     dimension: Dimension
@@ -49,7 +49,7 @@ class SharedModel(Schema):
 
 
 class DisjointModel(Schema):
-    """One context a request, one parameter an arm. arms x dimension^2 may be at most 4,000,000."""
+    """One context per request, one parameter vector per arm. arms x dimension^2 may be at most 4,000,000."""
 
     type: Literal["disjoint"]
     dimension: Dimension
@@ -58,7 +58,7 @@ class DisjointModel(Schema):
 
 
 class MultiArmedModel(Schema):
-    """No features: each arm has one number."""
+    """No features: each arm has a single value."""
 
     type: Literal["multi-armed"]
 
@@ -75,11 +75,11 @@ def _tags(union: Any) -> frozenset[str]:
 
 
 UNION_TAGS = {"risk": _tags(Risk), "model": _tags(Model)}
-"""What pydantic puts into the path of an error, below the field, to say which member of the union it judged by."""
+"""What pydantic adds to the path of an error, below the field, to name the union member that it validated against."""
 
 
 class ArmConfiguration(Schema):
-    """An arm; the shared model may register its features, so that requests need not repeat them."""
+    """An arm. In a shared model its features may be registered, so that requests need not repeat them."""
 
     arm_id: ArmId
     features: Features | None = None
@@ -104,9 +104,9 @@ class Algorithm(Schema):
     )
     exploration: Exploration = 1.0
     parameter_bound: Annotated[Positive, Field(description="S, bound on the parameter's norm.")] | None = None
-    projection: Annotated[bool, Field(description="Constrain the estimate to parameter_bound.")] = True
+    projection: Annotated[bool, Field(description="Keep the estimate's norm within parameter_bound.")] = True
     feature_bound: Annotated[Positive, Field(description="L, bound on the features' norm.")] = 1.0
-    bonus: Annotated[BonusName, Field(description="linucb has its own, whatever this says.")] = "local-tight"
+    bonus: Annotated[BonusName, Field(description="linucb has a bonus of its own and ignores this.")] = "local-tight"
     conditioning: Conditioning = None
     warmup: Warmup = 2
     radius: Annotated[
@@ -139,7 +139,7 @@ class Algorithm(Schema):
 
 
 class AlgorithmChange(Schema):
-    """What of an algorithm may change at run time: the index, not the estimator. Absent fields stay."""
+    """The algorithm settings that can change at run time: those of the index. Absent fields are left unchanged."""
 
     noise_scale: Positive | None = None
     exploration: Exploration = 1.0
@@ -150,7 +150,7 @@ class AlgorithmChange(Schema):
 
 
 class RewardRules(Schema):
-    """Bounds of a reward, and what happens when none comes."""
+    """Bounds on rewards, and what happens if no reward arrives."""
 
     minimum: RewardValue | None = None
     maximum: RewardValue | None = None

@@ -48,7 +48,7 @@ def index_settings(configuration: CampaignConfiguration) -> ConfidenceSettings:
 
 
 def feature_map_of(configuration: CampaignConfiguration) -> FeatureMap:
-    """What is done to features at the door."""
+    """How features are centred and scaled before the model sees them."""
     model = configuration.model
     if isinstance(model, MultiArmedModel):
         return FeatureMap(np.zeros(0), np.ones(0), intercept=True)

@@ -74,7 +74,7 @@ def check_arm_features(configuration: CampaignConfiguration, features: list[floa
     if features is None:
         return
     if not isinstance(configuration.model, SharedModel):
-        raise InvalidConfigurationError(field, "arms have features in a shared model only")
+        raise InvalidConfigurationError(field, "only the arms of a shared model can have features")
     if len(features) != configuration.model.dimension:
         raise InvalidConfigurationError(
             field, f"expected {configuration.model.dimension} features, received {len(features)}"
@@ -88,7 +88,7 @@ def _check_reward(reward: RewardRules) -> None:
         raise InvalidConfigurationError("reward.maximum", "must be above reward.minimum")
     if reward.default is not None:
         if reward.timeout_seconds is None:
-            raise InvalidConfigurationError("reward.timeout_seconds", "a default reward needs a timeout")
+            raise InvalidConfigurationError("reward.timeout_seconds", "is required with a default reward")
         if not low <= reward.default <= high:
             raise InvalidConfigurationError("reward.default", "must lie within reward.minimum and reward.maximum")
 
@@ -105,7 +105,7 @@ def _resolve_algorithm(requested: CampaignConfiguration, measure: Measure) -> Al
     if algorithm.name == "linucb" and not measure.is_mean:
         raise InvalidConfigurationError(
             "algorithm.name",
-            f"linucb learns the mean only; for {measure.name} use linucb-cr, linucb-ogd-cr or linucb-onepass-cr",
+            f"linucb learns only the mean; for {measure.name} use linucb-cr, linucb-ogd-cr or linucb-onepass-cr",
         )
     _check_conditioning(algorithm, measure)
     updates: dict[str, object] = {}
@@ -113,7 +113,7 @@ def _resolve_algorithm(requested: CampaignConfiguration, measure: Measure) -> Al
         updates["regularization"] = measure.loss.default_regularization
     if isinstance(requested.model, SharedModel):
         if algorithm.radius is not None:
-            raise InvalidConfigurationError("algorithm.radius", "applies to disjoint and multi-armed models only")
+            raise InvalidConfigurationError("algorithm.radius", "applies only to disjoint and multi-armed models")
     elif algorithm.radius is None:
         updates["radius"] = "per-arm"
     if algorithm.name == "linucb-ogd-cr":
@@ -121,7 +121,7 @@ def _resolve_algorithm(requested: CampaignConfiguration, measure: Measure) -> Al
     else:
         for name in OGD_SETTINGS:
             if getattr(algorithm, name) is not None:
-                raise InvalidConfigurationError(f"algorithm.{name}", "applies to linucb-ogd-cr only")
+                raise InvalidConfigurationError(f"algorithm.{name}", "applies only to linucb-ogd-cr")
     return algorithm.model_copy(update=updates)
 
 

@@ -39,7 +39,7 @@ class RiskSchema(Schema, ABC):
 
 
 class MeanRisk(RiskSchema):
-    """The average: no attention to bad outcomes."""
+    """The mean: bad outcomes get no extra weight."""
 
     measure: Literal["mean"]
 
@@ -88,8 +88,8 @@ class ExpectileRisk(RiskSchema):
 class EntropicRisk(RiskSchema):
     """The entropic risk: certainty equivalent under exponential utility. Needs reward bounds.
 
-    Its defaults: regularization 0.1 |gamma|; linucb-ogd-cr has the harmonic schedule with a step_size of
-    0.1 / (|gamma| feature_bound^2).
+    Defaults with this measure: regularization 0.1 |gamma|; for linucb-ogd-cr the harmonic schedule with a step_size
+    of 0.1 / (|gamma| feature_bound^2).
     """
 
     measure: Literal["entropic"]

@@ -1,4 +1,4 @@
-"""Settings that are valid, and yet worth a warning in the reply to a creation."""
+"""Settings that are valid but deserve a warning in the reply to a creation."""
 
 import numpy as np
 

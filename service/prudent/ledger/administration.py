@@ -73,7 +73,9 @@ def _create(command: CreateCampaign, connection: Connection, now: int) -> Campai
     existing = campaigns.find_campaign(connection, configuration.campaign_id)
     if existing is not None:
         if existing.creation != creation:
-            raise ConflictError("a campaign with this id exists, with another configuration", field="campaign_id")
+            raise ConflictError(
+                "a campaign with this id already exists with a different configuration", field="campaign_id"
+            )
         return _record(connection, existing.key)
     key = campaigns.insert_campaign(
         connection,
@@ -143,7 +145,7 @@ def _add_arm(command: AddArm, connection: Connection, _now: int) -> CampaignReco
     for arm in arms:
         if arm.arm_id == command.arm_id:
             if arm.features != features:
-                raise ConflictError("an arm with this id exists, with other features", field="arm_id")
+                raise ConflictError("an arm with this id already exists with different features", field="arm_id")
             return CampaignRecord(row, arms)
     configuration = CampaignConfiguration.model_validate_json(row.configuration)
     if len(arms) >= ARMS_MAX:

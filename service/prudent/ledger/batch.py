@@ -294,7 +294,7 @@ class Batch:
         if earlier is None:
             return selection.select(state, command, command.decision_id, digest, self._now, self.writes)
         if earlier.key != state.key or earlier.request_digest != digest:
-            raise ConflictError("this decision_id belongs to another request", field="decision_id")
+            raise ConflictError("this decision_id was already used for a different request", field="decision_id")
         return selection.repeat_decision(earlier, state.campaign_id)
 
     def _reward(self, command: Reward) -> Result:

@@ -189,7 +189,7 @@ def _finish(step: FinishImport, connection: Connection, now: int) -> int:
     rows, last = log.count_rows(connection, step.key)
     if (rows, last, decisions.count_rows(connection, step.key)) != (step.head, step.head, step.decisions):
         raise ConflictError(
-            "the file's decision ids were used meanwhile, by a second import of it or by requests: "
+            "decision ids in the file were taken in the meantime, by another import of it or by requests: "
             "stop those, and import the file again"
         )
     campaigns.set_heads(connection, {step.key: step.head})

@@ -29,7 +29,7 @@ def select(
 ) -> Decision:
     """Choose an arm and record the decision."""
     if state.status == "archived":
-        raise ConflictError("the campaign is archived: it takes no new selects")
+        raise ConflictError("the campaign is archived and accepts no selects")
     candidates, external = find_candidates(state, request)
     scores = _score(state, candidates, request.matrix)
     choice = _choose(state, request, decision_id, candidates, scores)
