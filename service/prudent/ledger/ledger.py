@@ -365,7 +365,7 @@ class Ledger:
 
 def _give_up(future: asyncio.Future[list[Any]]) -> None:
     if not future.done():
-        future.set_exception(UnknownOutcomeError("no outcome in time: send the same request again"))
+        future.set_exception(UnknownOutcomeError("the outcome was not known in time: send the same request again"))
 
 
 def _resolve(tickets: list[Ticket]) -> None:
