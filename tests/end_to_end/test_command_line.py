@@ -26,7 +26,7 @@ def prudent(*arguments: str, environment: dict[str, str] | None = None) -> subpr
     [
         ("mysql://x/y", "not supported"),
         ("sqlite://", "needs a file"),
-        ("nonsense", "not of the form"),
+        ("nonsense", "must have the form"),
         ("sqlite:////nowhere/at/all/x.db", "folder"),
         ("postgresql://nobody@127.0.0.1:1/none", "does not answer"),
     ],
