@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from prudent.__main__ import app
 from tests.api.contract import Json, create, ok, problem, reward, select, shared
 from tests.conftest import MakeServer, migrate_empty
-from tests.servers import ROOT, Server
+from tests.servers import ROOT, Postgres, Server
 from tests.transfer.campaigns import assert_same, make, play
 
 
@@ -25,79 +25,103 @@ def prudent(*arguments: str, answer: str | None = None) -> Result:
     return CliRunner().invoke(app, arguments, input=answer, env={"COLUMNS": "200"})
 
 
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def running(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server for all tests that delete what they create."""
+    folder = tmp_path_factory.mktemp("commands")
+    postgres: Postgres | None = request.getfixturevalue("postgres") if request.param == "postgres" else None
+    url = f"sqlite:///{folder}/prudent.db" if postgres is None else postgres.create_database()
+    migrate_empty(url)
+    server = Server(url, folder / "server.log")
+    server.start()
+    yield server
+    server.stop()
+    if postgres is not None:
+        postgres.drop_database(url)
+
+
+@pytest.fixture(scope="module")
+def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The server that campaigns are moved to."""
+    folder = tmp_path_factory.mktemp("elsewhere")
+    server = Server(f"sqlite:///{folder}/prudent.db", folder / "server.log")
+    server.start()
+    yield server
+    server.stop()
+
+
 @pytest.fixture(params=["database", "server"])
-def place(request: pytest.FixtureRequest, make_server: MakeServer, database_url: str) -> tuple[Server, list[str]]:
-    """A server, and the options that name its database or itself."""
-    server = make_server(database_url)
-    return server, ["--database-url", database_url] if request.param == "database" else ["--url", server.url]
+def place(request: pytest.FixtureRequest, running: Server) -> list[str]:
+    """The options that name a running server's database, or the server itself."""
+    return ["--database-url", running.database_url] if request.param == "database" else ["--url", running.url]
 
 
 @pytest.fixture
-def http(place: tuple[Server, list[str]]) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=place[0].url, timeout=30, trust_env=False) as opened:
+def http(running: Server) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=running.url, timeout=30, trust_env=False) as opened:
         yield opened
 
 
-def test_campaigns_are_managed_while_a_server_runs(place: tuple[Server, list[str]], http: httpx.Client) -> None:
+def test_campaigns_are_managed_while_a_server_runs(place: list[str], http: httpx.Client) -> None:
     """An operator would have to stop the service, or write JSON by hand, to pause a campaign."""
-    _, where = place
     make(http, "one-pass")
     decision = play(http, "one-pass", range(60))[-1]
-    listed = prudent("campaigns", "list", *where)
+    listed = prudent("campaigns", "list", *place)
     assert listed.exit_code == 0, listed.stderr
     assert "one-pass" in listed.stdout
-    shown: list[Json] = json.loads(prudent("campaigns", "list", "--json", *where).stdout)
+    shown: list[Json] = json.loads(prudent("campaigns", "list", "--json", *place).stdout)
     assert shown == ok(http.get("/campaigns"))["items"]
-    assert json.loads(prudent("campaigns", "show", "one-pass", "--json", *where).stdout) == shown[0]
-    assert "retired" in prudent("campaigns", "show", "one-pass", *where).stdout
-    assert prudent("campaigns", "pause", "one-pass", *where).exit_code == 0
+    assert json.loads(prudent("campaigns", "show", "one-pass", "--json", *place).stdout) == shown[0]
+    assert "retired" in prudent("campaigns", "show", "one-pass", *place).stdout
+    assert prudent("campaigns", "pause", "one-pass", *place).exit_code == 0
     late = {"decision_id": ok(http.post("/select", json={"campaign_id": "one-pass"}))["decision_id"], "reward": 1}
     assert ok(http.post("/reward", json=late))["learned"] is False
-    assert prudent("campaigns", "activate", "one-pass", *where).exit_code == 0
+    assert prudent("campaigns", "activate", "one-pass", *place).exit_code == 0
     assert ok(http.post("/reward", json=late))["learned"] is True
-    assert prudent("campaigns", "archive", "one-pass", *where).exit_code == 0
+    assert prudent("campaigns", "archive", "one-pass", *place).exit_code == 0
     problem(http.post("/select", json={"campaign_id": "one-pass"}), 409)
     for arguments, answer in ((("--confirm", "other"), None), ((), "other\n")):
-        refused = prudent("campaigns", "delete", "one-pass", *arguments, *where, answer=answer)
+        refused = prudent("campaigns", "delete", "one-pass", *arguments, *place, answer=answer)
         assert (refused.exit_code, "nothing was deleted" in refused.stderr) == (1, True)
     ok(http.get("/campaigns/one-pass"))
-    assert prudent("campaigns", "delete", "one-pass", *where, answer="one-pass\n").exit_code == 0
+    assert prudent("campaigns", "delete", "one-pass", *place, answer="one-pass\n").exit_code == 0
     problem(http.get("/campaigns/one-pass"), 404)
     problem(http.post("/reward", json={"decision_id": decision["decision_id"], "reward": 1}), 404)
     for command in ("show", "pause", "delete"):
         missing = prudent(
-            "campaigns", command, "one-pass", *where, *(["--confirm", "one-pass"] * (command == "delete"))
+            "campaigns", command, "one-pass", *place, *(["--confirm", "one-pass"] * (command == "delete"))
         )
         assert (missing.exit_code, "no such campaign" in missing.stderr) == (1, True)
 
 
 def test_a_campaign_is_moved_by_commands_while_a_server_runs(
-    place: tuple[Server, list[str]], http: httpx.Client, make_server: MakeServer, tmp_path: Path
+    place: list[str], http: httpx.Client, elsewhere: Server, tmp_path: Path
 ) -> None:
     """What is too large for a request could not be moved without stopping the service."""
-    _, where = place
     make(http, "ridge")
     play(http, "ridge", range(300))
     file = tmp_path / "ridge.ndjson"
-    done = prudent("export", "ridge", "--output", str(file), *where)
+    done = prudent("export", "ridge", "--output", str(file), *place)
     assert done.exit_code == 0, done.stderr
     assert sorted(one.name for one in tmp_path.glob("ridge*")) == [file.name]
-    taken = prudent("import", str(file), *where)
+    taken = prudent("import", str(file), *place)
     assert (taken.exit_code, "already" in taken.stderr) == (1, True)
-    copy = make_server(f"sqlite:///{tmp_path}/copy.db")
     done = prudent(
-        "import", str(file), *(["--url", copy.url] if "--url" in where else ["--database-url", copy.database_url])
+        "import",
+        str(file),
+        *(["--url", elsewhere.url] if "--url" in place else ["--database-url", elsewhere.database_url]),
     )
     assert (done.exit_code, "imported ridge" in done.stdout) == (0, True), done.stderr
-    with httpx.Client(base_url=copy.url, timeout=30, trust_env=False) as other:
+    with httpx.Client(base_url=elsewhere.url, timeout=30, trust_env=False) as other:
         assert_same(http, other, "ridge")
+        assert other.delete("/campaigns/ridge?confirm=ridge").status_code == 204
     # what was interrupted can be told from what is complete, and leaves nothing
     file.write_bytes(file.read_bytes()[:-200])
     assert http.delete("/campaigns/ridge?confirm=ridge").status_code == 204
-    broken = prudent("import", str(file), *where)
+    broken = prudent("import", str(file), *place)
     assert (broken.exit_code, "line" in broken.stderr) == (1, True)
     assert ok(http.get("/campaigns"))["items"] == []
-    missing = prudent("export", "ridge", "--output", str(tmp_path / "none"), *where)
+    missing = prudent("export", "ridge", "--output", str(tmp_path / "none"), *place)
     assert (missing.exit_code, "no such campaign" in missing.stderr) == (1, True)
     assert not list(tmp_path.glob("none*"))
 

@@ -7,8 +7,11 @@ import sys
 
 import httpx
 import pytest
+from click.testing import Result
 from sqlalchemy import text
+from typer.testing import CliRunner
 
+from prudent.__main__ import app
 from prudent.store.engines import create_write_engine, parse_database_url
 from tests.conftest import MakeServer
 from tests.servers import clean_environment
@@ -19,6 +22,11 @@ def prudent(*arguments: str, environment: dict[str, str] | None = None) -> subpr
     return subprocess.run(
         command, capture_output=True, text=True, timeout=60, env=clean_environment(environment), check=False
     )
+
+
+def run(*arguments: str) -> Result:
+    """Run a command in this process: where only what it prints is judged, no start of Python is needed."""
+    return CliRunner().invoke(app, arguments, env={"COLUMNS": "200"})
 
 
 @pytest.mark.parametrize(
@@ -74,18 +82,18 @@ def test_verify_finds_a_gap_and_a_changed_reward(make_server: MakeServer, databa
             http.post("/select", json={"campaign_id": "c", "decision_id": f"d{number}"}).raise_for_status()
             http.post("/reward", json={"decision_id": f"d{number}", "reward": number}).raise_for_status()
     assert server.stop() == 0
-    good = prudent("verify", "--database-url", database_url)
+    good = run("verify", "--database-url", database_url)
     # at the third observation or, where the chores come late, after it
     found = re.search("equal at [345] ", good.stdout) is not None
-    assert (good.returncode, found) == (0, True), good.stdout + good.stderr
+    assert (good.exit_code, found) == (0, True), good.stdout + good.stderr
     engine = create_write_engine(parse_database_url(database_url))
     with engine.begin() as connection:
         connection.execute(text("UPDATE observations SET reward = 7 WHERE sequence = 2"))
-    assert "differs" in prudent("verify", "--database-url", database_url).stdout
+    assert "differs" in run("verify", "--database-url", database_url).stdout
     with engine.begin() as connection:
         connection.execute(text("DELETE FROM observations WHERE sequence = 2"))
-    bad = prudent("verify", "--database-url", database_url, environment={"COLUMNS": "200"})
-    assert (bad.returncode, "has 4 rows" in bad.stdout) == (1, True)
+    bad = run("verify", "--database-url", database_url)
+    assert (bad.exit_code, "has 4 rows" in bad.stdout) == (1, True)
     engine.dispose()
 
 
@@ -93,6 +101,6 @@ def test_help_explains_every_command() -> None:
     """A newcomer's first call."""
     listed = prudent("--help").stdout
     for command in ("serve", "migrate", "verify", "keys", "campaigns", "export", "import"):
-        assert prudent(command, "--help").returncode == 0
+        assert run(command, "--help").exit_code == 0
         assert command in listed
     assert os.environ.get("PRUDENT_PORT") is None

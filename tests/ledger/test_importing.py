@@ -103,6 +103,21 @@ def test_a_client_that_takes_a_staged_id_wins_and_the_import_says_so(worker: Wor
     assert not [fault for one in verify(worker.read) for fault in one.faults]
 
 
+def test_a_clients_reward_wins_over_a_staged_log_row(worker: Worker) -> None:
+    """While the log is staged and its decisions are not yet, the reward would get 503 until the import has ended."""
+    worker.create("other")
+    key = begin(worker)
+    worker.administer(observations(key, range(1, 4)))
+    decision, receipt = worker.run(Select("other", "d2"), Reward("d2", 0.25))
+    assert (decision.campaign_id, receipt.campaign_id, receipt.duplicate) == ("other", "other", False)
+    with pytest.raises(ConflictError, match="another campaign"):
+        worker.administer(decisions(key, range(1, 4)))
+    with pytest.raises(ConflictError, match="meanwhile"):
+        worker.administer(finish(key, 3))
+    worker.administer(AbandonImport(key))
+    assert not [fault for one in verify(worker.read) for fault in one.faults]
+
+
 def test_of_two_imports_of_a_file_one_arrives(worker: Worker) -> None:
     """A retry beside a first try that still runs would end with two halves."""
     first, second = begin(worker), begin(worker)

@@ -346,6 +346,8 @@ class Batch:
             decisions.delete_decisions(self._connection, replaced)
         decisions.insert_decisions(self._connection, writes.decisions.values())
         if writes.observations:
+            # what was found for a decision that is rewarded only now is of a campaign deleted or not yet imported
+            log.delete_of_decisions(self._connection, writes.rewarded.keys() & self._recorded.keys())
             log.append(self._connection, writes.observations)
             campaigns.set_heads(self._connection, {row.key: self.touched[row.key].head for row in writes.observations})
         campaigns.add_plays(self._connection, writes.plays)

@@ -155,9 +155,9 @@ def test_a_service_that_is_there_gives_the_same(whole: Path, tmp_path: Path, ser
     assert_same(whole, tmp_path)
 
 
-def test_another_seed_gives_other_numbers(whole: Path, tmp_path: Path) -> None:
+def test_another_seed_gives_other_numbers(whole: Path, tmp_path: Path, server_url: str) -> None:
     """Two seeds are two experiments: not only other ties, but other features, and so another cost of the worse arm."""
-    play(tmp_path, "--seed", "1")
+    play(tmp_path, "--url", server_url, "--servers", "1", "--seed", "1")
     first, second = numbers(whole), numbers(tmp_path)
     for name, parts in first.items():
         left, right = np.diff(parts["regret"]), np.diff(second[name]["regret"])

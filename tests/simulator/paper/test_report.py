@@ -16,8 +16,10 @@ from prudent_simulator.paper.episodes import episode_lengths
 from prudent_simulator.paper.page import write_report
 from prudent_simulator.paper.results import load_results
 from prudent_simulator.paper.rows import ROWS, Group, select_rows
-from prudent_simulator.paper.runtimes import Runtimes, read_runtimes
+from prudent_simulator.paper.runtimes import read_runtimes
 from tests.simulator.paper.conftest import GRID, fill
+
+MARKDOWN = "documents/results.md"
 
 
 class Page(HTMLParser):
@@ -58,16 +60,19 @@ class Page(HTMLParser):
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The directory of a report with everything in it."""
+    """The directory of a report with everything in it, as the command writes it: drawing takes seconds."""
     archive = fill(tmp_path_factory.mktemp("written"), ROWS)
-    runtimes = Runtimes(30, 3, {row.key: 0.125 for row in ROWS})
-    write_report(load_results(archive), runtimes, archive.directory)
-    return archive.directory
+    runtime = archive.directory / "runtime.json"
+    runtime.write_bytes(orjson.dumps({"rounds": 30, "runs": 3, "seconds": {row.key: 0.125 for row in ROWS}}))
+    options = ["--runtime", str(runtime), "--markdown", str(archive.directory / MARKDOWN)]
+    result = CliRunner().invoke(app, ["report", str(archive.directory), *options])
+    assert result.exit_code == 0, result.output
+    return archive.directory / "report"
 
 
-def final_regrets(directory: Path, key: str) -> np.ndarray:
+def final_regrets(written: Path, key: str) -> np.ndarray:
     """Read final regrets from the files, apart from the code under test."""
-    files = sorted(path for path in (directory / "cells").glob("*.npz") if path.name.split(".")[0] == key)
+    files = sorted(path for path in (written.parent / "cells").glob("*.npz") if path.name.split(".")[0] == key)
     return np.concatenate([np.load(path)["regret"][:, -1] for path in files])
 
 
@@ -168,13 +173,9 @@ def test_the_commands_fit_the_directory(written: Path, tmp_path: Path) -> None:
     assert f"--directory paper-results {size} --row 3-linucb --row 1-linucb-cr-tight\n" in text
 
 
-def test_the_command_writes_where_it_is_told(archive: Archive, tmp_path: Path) -> None:
+def test_the_command_writes_where_it_is_told(written: Path) -> None:
     """Beside the cells, and the Markdown also into a folder of documents, where its pictures must be found."""
-    documents = tmp_path / "documents"
-    markdown = documents / "results.md"
-    result = CliRunner().invoke(app, ["report", str(archive.directory), "--markdown", str(markdown)])
-    assert result.exit_code == 0, result.output
-    own = archive.directory / "report" / "report.md"
+    own, markdown = written / "report.md", written.parent / MARKDOWN
     for path, ending in ((own, "png"), (markdown, "svg")):
         links = re.findall(r"!\[[^]]*]\(([^)]*)\)", path.read_text(encoding="utf-8"))
         assert len(links) == 14
