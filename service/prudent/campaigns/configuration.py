@@ -36,7 +36,8 @@ class FeatureDescription(Schema):
 
 
 FeatureDescriptions = Annotated[list[FeatureDescription], Field(min_length=1, max_length=DIMENSION_MAX)]
-Dimension = Annotated[int, Field(ge=1, le=DIMENSION_MAX)]
+Dimension = Annotated[int, Field(ge=1, le=DIMENSION_MAX, description="Number of features.")]
+Intercept = Annotated[bool, Field(description="Whether to add a constant feature of 1.")]
 
 
 class SharedModel(Schema):
@@ -44,7 +45,7 @@ class SharedModel(Schema):
 
     type: Literal["shared"]
     dimension: Dimension
-    intercept: bool = False
+    intercept: Intercept = False
     features: FeatureDescriptions | None = None
 
 
@@ -53,7 +54,7 @@ class DisjointModel(Schema):
 
     type: Literal["disjoint"]
     dimension: Dimension
-    intercept: bool = True
+    intercept: Intercept = True
     features: FeatureDescriptions | None = None
 
 
@@ -87,21 +88,21 @@ class ArmConfiguration(Schema):
 
 Conditioning = Annotated[float, Field(ge=1e-12, le=1e12)] | Literal["theory", "self-concordant"] | None
 BonusName = Literal["local", "global", "local-tight", "global-tight"]
-Delta = Annotated[float, Field(ge=1e-100, lt=1)]
+Delta = Annotated[float, Field(ge=1e-100, lt=1, description="1 - delta is the confidence behind the bonus.")]
 Exploration = Annotated[float, Field(ge=0, le=1e6, description="Multiplies the bonus; 0 is greedy.")]
 Warmup = Annotated[int, Field(ge=0, le=10_000, description="Plays of each registered arm before the index decides.")]
 AlgorithmName = Literal["linucb", "linucb-cr", "linucb-ogd-cr", "linucb-onepass-cr"]
 
 
 class Algorithm(Schema):
-    """Estimator and index. See docs/mathematics.md for each dial."""
+    """How a campaign learns and explores. docs/exploration.md and docs/mathematics.md explain each setting."""
 
     name: AlgorithmName = "linucb-cr"
     regularization: Annotated[float, Field(ge=1e-12, le=1e12, description="Ridge weight alpha.")] | None = None
     delta: Delta = 0.05
-    noise_scale: Annotated[Positive, Field(description="The paper's sigma; null is the data-driven dial.")] | None = (
-        None
-    )
+    noise_scale: (
+        Annotated[Positive, Field(description="Noise scale sigma; null: estimated from the rewards.")] | None
+    ) = None
     exploration: Exploration = 1.0
     parameter_bound: Annotated[Positive, Field(description="S, bound on the parameter's norm.")] | None = None
     projection: Annotated[bool, Field(description="Keep the estimate's norm within parameter_bound.")] = True
@@ -152,10 +153,16 @@ class AlgorithmChange(Schema):
 class RewardRules(Schema):
     """Bounds on rewards, and what happens if no reward arrives."""
 
-    minimum: RewardValue | None = None
-    maximum: RewardValue | None = None
-    timeout_seconds: Annotated[float, Field(gt=0, le=366 * 86_400.0)] | None = None
-    default: RewardValue | None = None
+    minimum: Annotated[RewardValue | None, Field(description="Rewards below it are refused.")] = None
+    maximum: Annotated[RewardValue | None, Field(description="Rewards above it are refused.")] = None
+    timeout_seconds: Annotated[
+        Annotated[float, Field(gt=0, le=366 * 86_400.0)] | None,
+        Field(description="How long a decision waits for its reward."),
+    ] = None
+    default: Annotated[
+        RewardValue | None,
+        Field(description="Learned as the reward once the timeout has passed; needs timeout_seconds."),
+    ] = None
 
 
 class CampaignConfiguration(Schema):
@@ -168,7 +175,7 @@ class CampaignConfiguration(Schema):
     arms: Annotated[list[ArmConfiguration], Field(max_length=ARMS_MAX)] = []
     algorithm: Algorithm = Algorithm()
     reward: RewardRules = RewardRules()
-    seed: Annotated[int, Field(ge=0, le=INTEGER_MAX)] = 0
+    seed: Annotated[int, Field(ge=0, le=INTEGER_MAX, description="Breaks ties, together with the decision id.")] = 0
 
     def measure(self) -> Measure:
         """The risk measure of a resolved campaign. Raises ValueError for one that is not resolved."""

@@ -85,7 +85,7 @@ def _why_conditioning_is_not_guaranteed(state: CampaignState) -> str | None:
     if algorithm.name == "linucb":
         return None
     if conditioning not in {"theory", "self-concordant"}:
-        return "A conditioning given as a number is a dial."
+        return "A numeric conditioning is a tuning parameter, not a bound."
     if conditioning == "self-concordant":
         if algorithm.bonus.startswith("global"):
             return "Self-concordant conditioning relates local metrics only."

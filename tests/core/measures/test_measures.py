@@ -107,10 +107,10 @@ def test_the_two_forms_of_a_parameter() -> None:
 @pytest.mark.parametrize(
     ("measure", "title", "aim"),
     [
-        (Mean(), "mean", "Looks for the best average reward."),
+        (Mean(), "mean", "Maximises the average reward."),
         (Expectile(0.1), "expectile at level 0.1", "Cautious: a shortfall counts 9 times as much as a surplus."),
-        (Expectile(0.75), "expectile at level 0.75", "Seeks risk: a surplus counts 3 times as much as a shortfall."),
-        (Expectile(0.5), "expectile at level 0.5", "Looks for the best average reward."),
+        (Expectile(0.75), "expectile at level 0.75", "Risk-seeking: a surplus counts 3 times as much as a shortfall."),
+        (Expectile(0.5), "expectile at level 0.5", "Maximises the average reward."),
         (
             Entropic(-0.5, 0, 1),
             "entropic risk at gamma -0.5",
@@ -119,7 +119,7 @@ def test_the_two_forms_of_a_parameter() -> None:
         (
             Entropic(0.25, 0, 1),
             "entropic risk at gamma 0.25",
-            "Seeks risk: large wins count more than in proportion (risk tolerance -4).",
+            "Risk-seeking: large wins count more than in proportion (risk tolerance -4).",
         ),
     ],
     ids=str,

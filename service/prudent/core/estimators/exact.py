@@ -108,7 +108,7 @@ class ExactMinimizer:
         found = []
         if self.bound_active * 2 > self.fits:
             found.append(
-                "parameter_bound binds in more than half of the fits: a ball too small stops learning; raise it"
+                "parameter_bound binds in more than half of the fits. If it is too small, nothing is learned: raise it"
             )
         if self.uncertified:
             found.append(f"{self.uncertified} fits did not meet the certificate and were not used")

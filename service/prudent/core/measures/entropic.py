@@ -197,7 +197,7 @@ class Entropic(Measure):
         tolerance = self.risk_tolerance
         if tolerance > 0:
             return f"Cautious: large losses count more than in proportion (risk tolerance {tolerance:.4g})."
-        return f"Seeks risk: large wins count more than in proportion (risk tolerance {tolerance:.4g})."
+        return f"Risk-seeking: large wins count more than in proportion (risk tolerance {tolerance:.4g})."
 
     def risk(self, values: ArrayLike, weights: ArrayLike | None = None) -> float:
         """Return log(sum w exp(gamma y)) / gamma for weights w scaled to sum 1; see `Measure.risk`.

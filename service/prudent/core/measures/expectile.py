@@ -93,8 +93,8 @@ class Expectile(Measure):
         if weight > 1:
             return f"Cautious: a shortfall counts {weight:.3g} times as much as a surplus."
         if weight < 1:
-            return f"Seeks risk: a surplus counts {1 / weight:.3g} times as much as a shortfall."
-        return "Looks for the best average reward."
+            return f"Risk-seeking: a surplus counts {1 / weight:.3g} times as much as a shortfall."
+        return "Maximises the average reward."
 
     def risk(self, values: ArrayLike, weights: ArrayLike | None = None) -> float:
         """Return the expectile of a sample; see `Measure.risk`. O(n log n).

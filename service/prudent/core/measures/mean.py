@@ -59,7 +59,7 @@ class Mean(Measure):
     @property
     def aim(self) -> str:
         """What a campaign that goes by it looks for."""
-        return "Looks for the best average reward."
+        return "Maximises the average reward."
 
     @property
     def quantity(self) -> str:
