@@ -9,7 +9,7 @@ from prudent.ledger.ledger import Ledger
 DEMO = CampaignConfiguration.model_validate(
     {
         "campaign_id": "demo",
-        "description": "Which courier? 'bold' is the fastest on average, and now and then loses the parcel.",
+        "description": "Which courier? 'bold' is the fastest on average but sometimes loses the parcel.",
         "risk": {"measure": "expectile", "downside_weight": 9.0},
         "model": {"type": "multi-armed"},
         "arms": [{"arm_id": "steady"}, {"arm_id": "bold"}, {"arm_id": "slow"}],
@@ -19,7 +19,7 @@ OBSERVATIONS = 40
 
 
 async def create_demo(ledger: Ledger) -> None:
-    """Create it with some history. On a database that has it already, nothing changes."""
+    """Create the campaign with some history; does nothing if the database has it already."""
     await ledger.administer(CreateCampaign(resolve(DEMO)))
     draw = np.random.default_rng(7)
     rewards = {

@@ -18,7 +18,7 @@ from prudent.store.schema import current_revision, latest_revision, migrate
 
 FILES_BESIDES_CONNECTIONS = 256
 QUICK_CHECK_BYTES_MAX = 2**30
-"""A larger SQLite file is not read through at the start; prudent verify reads all of it."""
+"""A larger SQLite file is not checked at the start; prudent verify reads all of it."""
 
 
 class NotServableError(RuntimeError):
@@ -26,7 +26,7 @@ class NotServableError(RuntimeError):
 
 
 def prepare(settings: Settings) -> IO[str] | None:
-    """Check the database, and migrate an empty SQLite file; the lock to hold while serving, if there is one.
+    """Check the database, and create the schema of an empty SQLite file; returns the lock to hold while serving.
 
     Raises NotServableError, UnknownRevisionError or UnsupportedDatabaseError.
     """
@@ -36,7 +36,7 @@ def prepare(settings: Settings) -> IO[str] | None:
     engine = create_write_engine(url)
     try:
         _check_durability(engine)
-        check_schema(engine)
+        _check_schema(engine)
         _check_access(settings, engine)
     except SQLAlchemyError as error:
         raise NotServableError(f"the database does not answer: {error.__cause__ or error}") from error
@@ -50,7 +50,9 @@ def _lock_file(url: URL, workers: int) -> IO[str]:
         raise NotServableError("SQLite supports only one worker: use PostgreSQL for more")
     path = Path(url.database or "")
     if not path.parent.is_dir():
-        raise NotServableError(f"the folder {path.parent} does not exist")
+        raise NotServableError(
+            f"the folder {path.parent.absolute()} of the database does not exist: create it, or choose another database"
+        )
     lock = Path(f"{path}.lock").open("a+")  # noqa: SIM115  # held while serving
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -64,7 +66,7 @@ def _lock_file(url: URL, workers: int) -> IO[str]:
 
 
 def _allow_files(count: int) -> None:
-    """Raise the limit of open files, as far as the system lets us: at it, no client could connect any more."""
+    """Raise the limit of open files as far as the system allows: at the limit, no client could connect."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < count:
         resource.setrlimit(
@@ -73,27 +75,27 @@ def _allow_files(count: int) -> None:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach a server that listens there."""
+    """Whether a server that listens on this address can be reached from this machine only."""
     if host == "localhost":
         return True
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
-        return False  # a name, or nothing, which means every address
+        return False  # a name, or empty, which means every address
 
 
 def _check_pages(connection: Connection) -> None:
-    """Refuse a damaged file, as far as a short look can tell."""
+    """Refuse a damaged file, as far as a quick check can tell."""
     size = connection.exec_driver_sql("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size")
     if size.scalar_one() > QUICK_CHECK_BYTES_MAX:
         return
     found = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar_one()
     if found != "ok":
-        raise NotServableError(f"the database file is damaged, restore a backup: {found}")
+        raise NotServableError(f"the database file is damaged: {found}; restore a backup")
 
 
-def check_schema(engine: Engine) -> None:
-    """Migrate an empty SQLite file. Raises NotServableError if the schema is not this version's."""
+def _check_schema(engine: Engine) -> None:
+    """Migrate an empty SQLite file. Raises NotServableError if the schema does not match this version."""
     with engine.connect() as connection:
         revision = current_revision(connection)
     if revision == latest_revision():
@@ -118,12 +120,12 @@ def _check_durability(engine: Engine) -> None:
 
 
 def _check_access(settings: Settings, engine: Engine) -> None:
-    """Refuse to let everybody in from other machines."""
+    """Refuse to serve other machines without authentication."""
     if is_loopback(settings.host):
         return
-    reached = f"other machines can reach {settings.host or 'every address'}"
+    reached = f"other machines can reach this server on {settings.host or 'every address'}"
     if not settings.auth:
-        raise NotServableError(f"{reached}, and PRUDENT_AUTH is off: turn it on, or listen on 127.0.0.1")
+        raise NotServableError(f"{reached}, but PRUDENT_AUTH is off: turn it on, or listen on 127.0.0.1")
     with engine.connect() as connection:
         has_key = bool(settings.admin_key or valid_keys(connection))
     if not has_key:

@@ -1,4 +1,4 @@
-"""Where the command line finds campaigns: in a database, or at a server."""
+"""Where commands find campaigns: in a database, or through a server."""
 
 import time
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ Json = dict[str, Any]
 
 
 class Database:
-    """The campaigns of a database, changed as a worker would change them."""
+    """The campaigns of a database, changed the way a worker changes them."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -43,7 +43,7 @@ class Database:
         with self._engine.connect() as connection:
             record = find_record(connection, campaign_id)
         if record is None:
-            fail("there is no such campaign")
+            fail(f"no such campaign: {campaign_id}; see prudent campaigns list")
         return render_campaign(record)
 
     def set_status(self, campaign_id: str, status: CampaignStatus) -> None:
@@ -103,7 +103,7 @@ class Server:
 def opened_source(
     database_url: str | None, url: str | None, api_key: str | None, *, read_only: bool = False
 ) -> Iterator[Database | Server]:
-    """The server, if one is named, or else the database; ends the program, in one line, if it cannot be used."""
+    """The server if one is named, else the database; ends the program with a one-line message if it cannot be used."""
     refuse_both(database_url, url)
     if url is not None:
         with opened_server(url, api_key) as client:

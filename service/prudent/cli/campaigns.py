@@ -1,4 +1,4 @@
-"""The command line's part about campaigns: list and show them, change their status, delete them."""
+"""Commands about campaigns: list and show them, change their status, delete them."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 CampaignId = Annotated[str, typer.Argument(metavar="CAMPAIGN", help="The campaign's id.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, as the API has it.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, as the API returns it.")]
 
 app = typer.Typer(
-    help="Campaigns: list, show, pause, activate, archive, delete; on the database, or through a server with --url. "
-    "Servers may be running on the database: they read a campaign's status anew for every request, and a command "
-    "here is to them as another worker's.",
+    help="List, show, pause, activate, archive and delete campaigns; on the database, or through a server with --url. "
+    "Servers may be running on the database: they notice a change as they notice one of another worker, at the next "
+    "request.",
     no_args_is_help=True,
 )
 
@@ -27,7 +27,7 @@ app = typer.Typer(
 def list_command(
     as_json: AsJson = False, database_url: DatabaseUrl = None, url: ServerUrl = None, api_key: ApiKey = None
 ) -> None:
-    """List all campaigns. With --url: a reader's key."""
+    """List all campaigns. With --url it needs a reader's key."""
     from prudent.cli.campaign_sources import opened_source
 
     with opened_source(database_url, url, api_key, read_only=True) as source:
@@ -59,7 +59,7 @@ def show(
     url: ServerUrl = None,
     api_key: ApiKey = None,
 ) -> None:
-    """Show a campaign and its arms; with --json all of its settings. With --url: a reader's key."""
+    """Show a campaign and its arms; with --json all of its settings. With --url it needs a reader's key."""
     from prudent.cli.campaign_sources import opened_source
 
     with opened_source(database_url, url, api_key, read_only=True) as source:
@@ -85,7 +85,10 @@ def show(
 def pause(
     campaign: CampaignId, database_url: DatabaseUrl = None, url: ServerUrl = None, api_key: ApiKey = None
 ) -> None:
-    """Stop learning: selects are answered, rewards stored, to be learned after activate. With --url: an admin's key."""
+    """Stop learning: selects are still answered, and rewards are stored and learned once it is active again.
+
+    With --url it needs an admin's key.
+    """
     _set_status(campaign, "paused", database_url, url, api_key)
 
 
@@ -93,7 +96,10 @@ def pause(
 def activate(
     campaign: CampaignId, database_url: DatabaseUrl = None, url: ServerUrl = None, api_key: ApiKey = None
 ) -> None:
-    """Select and learn again; what was stored during a pause is learned first. With --url: an admin's key."""
+    """Resume selecting and learning; rewards stored during a pause are learned first.
+
+    With --url it needs an admin's key.
+    """
     _set_status(campaign, "active", database_url, url, api_key)
 
 
@@ -101,29 +107,32 @@ def activate(
 def archive(
     campaign: CampaignId, database_url: DatabaseUrl = None, url: ServerUrl = None, api_key: ApiKey = None
 ) -> None:
-    """Refuse new selects; rewards of earlier ones are still learned. With --url: an admin's key."""
+    """Refuse new selects; rewards of earlier ones are still learned. With --url it needs an admin's key."""
     _set_status(campaign, "archived", database_url, url, api_key)
 
 
 @app.command()
 def delete(
     campaign: CampaignId,
-    confirm: Annotated[str | None, typer.Option(help="The campaign's id once more, to be asked nothing.")] = None,
+    confirm: Annotated[str | None, typer.Option(help="The campaign's id again, to skip the prompt.")] = None,
     database_url: DatabaseUrl = None,
     url: ServerUrl = None,
     api_key: ApiKey = None,
 ) -> None:
-    """Delete a campaign with its log and its decisions, for good. prudent export first. With --url: an admin's key."""
+    """Delete a campaign with its log and its decisions, permanently. Consider prudent export first.
+
+    With --url it needs an admin's key.
+    """
     from prudent.cli.campaign_sources import opened_source
 
     campaign_id = checked_id(campaign)
     with opened_source(database_url, url, api_key) as source:
         found = source.one(campaign_id)
         if confirm is None:
-            asked = f"{found['head']} observations of {campaign_id} will be lost. Its id, to delete it"
-            confirm = typer.prompt(asked, err=True)
+            question = f"{found['head']} observations of {campaign_id} will be lost. To delete it, type its id"
+            confirm = typer.prompt(question, err=True)
         if confirm != campaign_id:
-            fail("nothing was deleted: that is not the campaign's id")
+            fail(f"nothing was deleted: expected the campaign's id, {campaign_id}")
         source.delete(campaign_id)
     console.print(f"{campaign_id} is deleted", markup=False, highlight=False)
 

@@ -1,4 +1,4 @@
-"""What prudent export and prudent import do: pages out of a database or a server, and steps into it."""
+"""The work of prudent export and prudent import: pages read from a database or a server, and rows written to one."""
 
 import time
 from collections.abc import Iterator
@@ -22,16 +22,16 @@ from prudent.transfer.lines import MEDIA_TYPE
 from prudent.transfer.reading import ImportReader
 
 ATTEMPTS_MAX = 5
-"""At a step, while others hold the database."""
+"""Per step, while other writers hold the database."""
 
 
 def export_from_database(database_url: str | None, campaign: str, file: IO[bytes], progress: Progress) -> None:
-    """Write a campaign of a database, page by page, each in a transaction of its own."""
+    """Write a campaign from a database, page by page, each in its own transaction."""
     with opened_database(database_url, read_only=True) as engine:
         with engine.connect() as connection:
             export = begin_export(connection, campaign, _wall_clock)
         if export is None:
-            fail("there is no such campaign: see prudent campaigns list")
+            fail(f"no such campaign: {campaign}; see prudent campaigns list")
         task = progress.add_task("exporting", total=export.rows)
         while True:
             try:
@@ -46,7 +46,7 @@ def export_from_database(database_url: str | None, campaign: str, file: IO[bytes
 
 
 def export_from_server(url: str, api_key: str | None, campaign: str, file: IO[bytes], progress: Progress) -> None:
-    """Write what a server answers; ends the program if the trailer is not there."""
+    """Write a campaign from a server; ends the program if the trailer is missing."""
     task = progress.add_task("exporting", total=None)
     last = b""
     with (
@@ -62,7 +62,7 @@ def export_from_server(url: str, api_key: str | None, campaign: str, file: IO[by
             progress.advance(task)
             last = line
     if not last.startswith(b'{"kind":"trailer"'):
-        fail("the export broke off: start it again")
+        fail("the export was cut off before its end: start it again")
 
 
 def import_into_server(url: str, api_key: str | None, pieces: Iterator[bytes]) -> tuple[str, int]:
@@ -91,17 +91,17 @@ def _import(engine: Engine, pieces: Iterator[bytes]) -> CampaignRecord:
         for step in reader.close():
             record = _take(engine, step)
     except CommandError as error:
-        _give_up(engine, reader.key)
+        _abandon(engine, reader.key)
         fail(error.message if error.field is None else f"{error.field}: {error.message}")
     except BaseException:
-        _give_up(engine, reader.key)
+        _abandon(engine, reader.key)
         raise
     assert record is not None  # noqa: S101  # close() ends with a step, or raises
     return record
 
 
 def _take(engine: Engine, step: Import) -> CampaignRecord:
-    """One step, repeated while others hold the database; then a pause as long as it took, in which they get it."""
+    """Write one step, retried while other writers hold the database; then pause as long as it took, for them."""
     for attempt in range(1, ATTEMPTS_MAX + 1):
         started = time.monotonic()
         try:
@@ -111,14 +111,14 @@ def _take(engine: Engine, step: Import) -> CampaignRecord:
             if attempt == ATTEMPTS_MAX or classify(error) is Failure.DEFECT:
                 raise
         else:
-            assert record is not None  # noqa: S101  # only giving up has none
+            assert record is not None  # noqa: S101  # only abandoning has none
             return record
         finally:
             time.sleep(time.monotonic() - started)
     raise AssertionError  # the last attempt returns or raises
 
 
-def _give_up(engine: Engine, key: int) -> None:
+def _abandon(engine: Engine, key: int) -> None:
     if key:
         with engine.begin() as connection:
             administer(AbandonImport(key), connection, _wall_clock())

@@ -1,4 +1,4 @@
-"""The command line's part that moves campaigns: export and import, on a database or through a server."""
+"""Commands that move campaigns: export and import, on a database or through a server."""
 
 import sys
 from collections.abc import Iterator
@@ -21,16 +21,18 @@ def export_command(
     campaign: Annotated[str, CAMPAIGN],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Write to this file, once all of it is there; default standard output."),
+        typer.Option(
+            "--output", "-o", help="Write to this file, which appears once it is complete; default standard output."
+        ),
     ] = None,
     database_url: DatabaseUrl = None,
     url: ServerUrl = None,
     api_key: ApiKey = None,
 ) -> None:
-    """Write a campaign with its log and its decisions to a file (NDJSON): a header line, and a trailer at the end.
+    """Write a campaign with its log and its decisions to a file (NDJSON).
 
-    It is the campaign as it is when the export begins; what is answered later is not in it. It only reads, and
-    servers may be running on the database, of either kind. With --url it needs a reader's key.
+    The file holds the campaign as it is when the export begins. Export only reads: servers may be running on the
+    database. With --url it needs a reader's key.
     """
     from prudent.cli.moving import export_from_database, export_from_server
 
@@ -43,17 +45,19 @@ def export_command(
 
 
 def import_command(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="What prudent export has written; - is standard input.")],
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="A file written by prudent export; - for standard input.")
+    ],
     database_url: DatabaseUrl = None,
     url: ServerUrl = None,
     api_key: ApiKey = None,
 ) -> None:
-    """Import an exported campaign under its own id, which must be free: all of it or, if a line is wrong, nothing.
+    """Import an exported campaign under its own id, which must be free: all of it or, if a line is invalid, nothing.
 
-    The file may be of any size; with --url it may have at most the server's PRUDENT_IMPORT_BODY_BYTES_MAX, and the key
-    must be an admin's. Servers may be running on the database, a SQLite file's one server included: the rows are
-    written in short transactions, with pauses, and nobody sees the campaign before the last one. An import that was
-    interrupted leaves nothing that can be seen, and can simply be started again; a server removes its rows.
+    The file may be of any size; with --url at most the server's PRUDENT_IMPORT_BODY_BYTES_MAX, and with an admin's key.
+    Servers may be running on the database: rows are written in short transactions with pauses in between, and the
+    campaign becomes visible with the last one. An interrupted import leaves nothing visible and can be started again; a
+    server removes its rows.
     """
     from prudent.cli.moving import import_into_database, import_into_server
 
@@ -69,7 +73,7 @@ def import_command(
 
 @contextmanager
 def _writing(output: Path | None) -> Iterator[IO[bytes]]:
-    """The file, which has its name only once it is complete; or standard output."""
+    """The file, which gets its name once it is complete; or standard output."""
     if output is None or str(output) == STANDARD:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
@@ -87,7 +91,7 @@ def _writing(output: Path | None) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def _reading(file: str) -> Iterator[tuple[IO[bytes], int | None]]:
-    """The file and its size in bytes, if that is known."""
+    """The file, and its size in bytes if that is known."""
     if file == STANDARD:
         yield sys.stdin.buffer, None
         return

@@ -1,1 +1,1 @@
-"""What an operator sees: logs, metrics, traces."""
+"""Logs, metrics and traces."""

@@ -1,4 +1,4 @@
-"""Structured logs: one JSON object a line on standard error, ours, uvicorn's and the libraries' alike."""
+"""Structured logs: one JSON object per line on standard error, for our own lines, uvicorn's and other libraries'."""
 
 import itertools
 import logging
@@ -15,14 +15,14 @@ from structlog.typing import EventDict, Processor, WrappedLogger
 
 REQUEST_ID_HEADER = b"x-request-id"
 request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
-"""Of the request that is being answered, for every line that is logged meanwhile."""
+"""The id of the request being answered; added to every line logged meanwhile."""
 _SANE_ID = re.compile(rb"[A-Za-z0-9._~+/=:@-]{1,128}")
 
 
 def request_ids() -> Callable[[Iterable[tuple[bytes, bytes]]], str]:
-    """How a request gets its id, given its headers: the client's or the proxy's if it is sane, else one of ours.
+    """A function from a request's headers to its id: the client's or the proxy's if it is well-formed, else a new one.
 
-    Ours are a random part for the process and a number: a random one for each request would take ten times as long.
+    A new id is a random part per process and a counter: a random id per request would take ten times as long.
     """
     process, numbers = secrets.token_hex(8), itertools.count(1)
 
@@ -36,7 +36,7 @@ def request_ids() -> Callable[[Iterable[tuple[bytes, bytes]]], str]:
 
 
 def configure(level: str) -> None:
-    """Set up our own lines. level: debug, info, warning or error. Once in each process, before anything is logged."""
+    """Configure our own log lines, once per process and before the first one. level: debug, info, warning or error."""
     structlog.configure(
         processors=[*_shared_processors(), structlog.processors.format_exc_info, _renderer()],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
@@ -45,7 +45,7 @@ def configure(level: str) -> None:
 
 
 def uvicorn_configuration(level: str) -> dict[str, Any]:
-    """What uvicorn and other libraries log, for `logging.config.dictConfig`: in the same format, to the same place."""
+    """A `logging.config.dictConfig` by which uvicorn and other libraries log in the same format, to the same place."""
     return {
         "version": 1,
         "disable_existing_loggers": False,
@@ -59,7 +59,7 @@ def uvicorn_configuration(level: str) -> dict[str, Any]:
 
 
 def formatter() -> structlog.stdlib.ProcessorFormatter:
-    """Formats lines of the standard library's logging as ours."""
+    """Formats records of the standard library's logging like our own lines."""
     return structlog.stdlib.ProcessorFormatter(
         foreign_pre_chain=[structlog.stdlib.add_logger_name, *_shared_processors()],
         processors=[

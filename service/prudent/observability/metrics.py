@@ -1,4 +1,4 @@
-"""What is counted, for Prometheus. No ids as labels: their number has no bound."""
+"""Metrics for Prometheus. Ids are never labels, because their number is unbounded."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,19 +12,20 @@ from prudent.observability.multiprocess import Slot, shared_registry
 BATCH_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 SECONDS_BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5)
 SUM = "livesum"
-"""Of a gauge over several workers: the sum over those that live."""
+"""How a gauge is aggregated over workers: the sum over the living ones."""
 
 
 class Metrics:
-    """One process's counters, in a registry of its own; with a folder, what is shown is the sum over its processes.
+    """The metrics of one process, in a registry of its own.
 
-    folder: shared by the workers of one `prudent serve`, see `prudent.observability.multiprocess`.
+    folder: shared by the workers of one `prudent serve`, whose sums are then shown; see
+    `prudent.observability.multiprocess`.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
         self._slot = None if folder is None else Slot(folder)
-        # The library's own switch is the presence of an environment variable when it is imported.
+        # The library itself decides by an environment variable at import.
         values.ValueClass = values.MutexValue if self._slot is None else self._slot.value_class()
         self.registry = CollectorRegistry()
         self._count_requests()
@@ -37,28 +38,28 @@ class Metrics:
         self.request_seconds = self._histogram(
             "prudent_request_seconds", "Time to answer a request.", SECONDS_BUCKETS, ["route"]
         )
-        self.unavailable = self._counter("prudent_unavailable", "Commands refused for now, by reason.", ["reason"])
-        self.queue_items = self._gauge("prudent_queue_items", "Commands waiting.")
+        self.unavailable = self._counter("prudent_unavailable", "Commands refused with 503, by reason.", ["reason"])
+        self.queue_items = self._gauge("prudent_queue_items", "Commands waiting in the queue.")
         self.workers = self._gauge("prudent_workers", "Processes that answer requests.")
 
     def _count_batches(self) -> None:
-        self.batch_commands = self._histogram("prudent_batch_commands", "Commands in a batch.", BATCH_BUCKETS)
+        self.batch_commands = self._histogram("prudent_batch_commands", "Commands per batch.", BATCH_BUCKETS)
         self.batch_seconds = self._histogram(
-            "prudent_batch_seconds", "Time of a batch with its commit.", SECONDS_BUCKETS
+            "prudent_batch_seconds", "Time to run a batch, including its commit.", SECONDS_BUCKETS
         )
         self.commits = self._counter("prudent_commits", "Commits, by outcome: committed or unknown.", ["outcome"])
         for outcome in ("committed", "unknown"):
-            self.commits.labels(outcome)  # to Prometheus, a counter that appears has not risen
+            self.commits.labels(outcome)  # a counter that appears later would seem not to have risen
         self.reruns = self._counter("prudent_batch_reruns", "Batches run again after a conflict or a lost connection.")
 
     def _count_results(self) -> None:
         self.decisions = self._counter("prudent_decisions", "Decisions recorded.")
         self.rewards = self._counter(
-            "prudent_rewards", "Rewards of decisions recorded, the defaults of passed deadlines included."
+            "prudent_rewards", "Rewards of decisions recorded, including default rewards after a deadline."
         )
         self.observations = self._counter("prudent_observations", "Rewards and observations recorded.")
         self.states = self._gauge("prudent_states", "Campaigns held in memory.")
-        self.states_bytes = self._gauge("prudent_states_bytes", "Memory that they hold.")
+        self.states_bytes = self._gauge("prudent_states_bytes", "Memory used by the states of campaigns.")
         self.fits = self._counter("prudent_fits", "Fits of the exact minimiser.")
         self.uncertified_fits = self._counter(
             "prudent_uncertified_fits", "Fits that did not meet the certificate of optimality."
@@ -79,7 +80,7 @@ class Metrics:
         return Histogram(name, text, labels, buckets=buckets, registry=self.registry)
 
     def render(self, pending: int | None) -> bytes:
-        """The text that Prometheus reads. pending: decisions that wait for a reward; None if nobody knows."""
+        """The text format that Prometheus scrapes. pending: decisions waiting for a reward; None if not known."""
         registry = self.registry if self._folder is None else shared_registry(self._folder)
         text = generate_latest(registry)
         if pending is None:
@@ -90,12 +91,12 @@ class Metrics:
 
 
 class _Pending(Collector):
-    """What is counted in the database when asked, and belongs to no process."""
+    """A gauge that is counted in the database at each scrape, and belongs to no process."""
 
     def __init__(self, decisions: int) -> None:
         self._decisions = decisions
 
     def collect(self) -> Iterator[Metric]:
         """The gauge."""
-        text = "Decisions in campaigns with timeout_seconds that wait for a reward."
+        text = "Decisions waiting for a reward, in campaigns with timeout_seconds."
         yield GaugeMetricFamily("prudent_pending_decisions", text, value=self._decisions)

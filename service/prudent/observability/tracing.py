@@ -1,6 +1,6 @@
-"""Spans of requests for OpenTelemetry. Import it only where they are asked for: it needs the extra `telemetry`.
+"""OpenTelemetry spans of requests. Needs the extra `telemetry`, so import it only where tracing is on.
 
-Where the spans go, how many are kept, and under which name, is told by OpenTelemetry's own variables (OTEL_...).
+OpenTelemetry's own variables (OTEL_...) configure where spans are sent, how many are kept, and the service's name.
 """
 
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from prudent.observability.logs import REQUEST_ID_HEADER
 
 EXPORT_SECONDS_MAX = 2.0
-"""Unless OTEL_EXPORTER_OTLP_TIMEOUT says more: a stop waits for the last spans, and the collector may be gone."""
+"""Unless OTEL_EXPORTER_OTLP_TIMEOUT is set. A stop waits for the last spans, even if the collector is gone."""
 Headers = Iterable[tuple[bytes, bytes]]
 
 
@@ -39,7 +39,7 @@ _GETTER = _HeaderGetter()
 
 
 def create_tracer_provider() -> TracerProvider:
-    """Send spans in the background, by OTLP over HTTP. Shut it down to send what it still holds."""
+    """Sends spans in the background, by OTLP over HTTP. Shutting it down sends the remaining ones."""
     own = Resource.create({"service.name": "prudent"})
     provider = TracerProvider(resource=own.merge(OTELResourceDetector().detect()))
     seconds = float(environ.get("OTEL_EXPORTER_OTLP_TIMEOUT") or EXPORT_SECONDS_MAX)
@@ -48,7 +48,7 @@ def create_tracer_provider() -> TracerProvider:
 
 
 class TraceRequests:
-    """A span for each request, named by its route's template, as a child of the client's where it sends one."""
+    """A span for each request, named after its route's template, and a child of the client's span if it sends one."""
 
     def __init__(self, app: ASGIApp, provider: TracerProvider) -> None:
         self._app = app
@@ -73,7 +73,7 @@ class TraceRequests:
                 await self._app(scope, receive, watch)
             finally:
                 route = getattr(scope.get("route"), "path", None)
-                if route is not None:  # known now; the path itself holds ids
+                if route is not None:  # known only now; the path itself would contain ids
                     span.update_name(f"{method} {route}")
                     span.set_attribute("http.route", route)
 
