@@ -20,8 +20,8 @@ from rich.table import Table
 from threadpoolctl import threadpool_limits
 
 from benchmarks.rivals import ARMS, DIMENSION, RIVALS, SKIPPED, draw
-from prudent.campaigns import CampaignConfiguration, build_policy, resolve
-from prudent.core.policy import choose
+from prudent.campaigns import CampaignConfiguration, build_policy, exploration_rule, resolve
+from prudent.core.exploration import Standing, choose
 from tests.servers import ROOT, clean_environment
 
 RIVAL_SECONDS_MAX = 300
@@ -46,6 +46,7 @@ def ours(name: str, rounds: int) -> dict[str, float]:
         body["arms"] = [{"arm_id": f"arm-{k}"} for k in range(ARMS)]
     configuration = resolve(CampaignConfiguration.model_validate(body))
     policy = build_policy(configuration, configuration, arms=ARMS)
+    rule = exploration_rule(configuration)
     blocks = np.arange(ARMS) if name in IS_DISJOINT else None
     drawn, rewards = draw(rounds)
     payoffs = rewards.tolist()
@@ -57,12 +58,13 @@ def ours(name: str, rounds: int) -> dict[str, float]:
         features = candidates if blocks is None else candidates[0]
         scores = policy.score(features, blocks)
         # without a count of plays, as in the service once the warm-up is over
-        choice = choose(scores, plays=None, warmup=0, explore=True, tie_seed=(0, ids[number]))
+        standing = Standing(policy.estimator.observations, observations=policy.arm_observations)
+        choice = choose(scores, rule, standing, explore=True, seed=(0, ids[number]))
         arm = choice.position
         if blocks is None:
-            policy.observe(0, candidates[arm], payoffs[number][arm])
+            policy.observe(0, candidates[arm], payoffs[number][arm], arm)
         else:
-            policy.observe(arm, features, payoffs[number][arm])
+            policy.observe(arm, features, payoffs[number][arm], arm)
     return {"microseconds": (time.process_time() - began) / (rounds - SKIPPED) * 1e6}
 
 

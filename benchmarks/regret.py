@@ -28,8 +28,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from threadpoolctl import threadpool_limits
 
-from prudent.campaigns import CampaignConfiguration, build_policy, resolve
-from prudent.core.policy import Policy, Scores, choose
+from prudent.campaigns import CampaignConfiguration, build_policy, exploration_rule, resolve
+from prudent.core.exploration import Scores, Standing, choose
+from prudent.core.policy import Policy
 from prudent_simulator.environments import Environment, FloatArray, Rounds, Sampler, environment_of
 from prudent_simulator.settings import (
     AlgorithmName,
@@ -121,9 +122,10 @@ def scores_of(policy: Policy, features: FloatArray, is_disjoint: bool) -> Scores
     if not is_disjoint:
         return policy.score(features)
     parts = [policy.score(row, np.array([block])) for block, row in enumerate(features)]
-    return Scores(
-        *(np.concatenate([getattr(part, name) for part in parts]) for name in ("estimates", "bonuses", "indexes"))
+    estimates, bonuses, widths = (
+        np.concatenate([getattr(part, name) for part in parts]) for name in ("estimates", "bonuses", "widths")
     )
+    return Scores(estimates, bonuses, widths, policy.center)
 
 
 def play(job: Job, environment: Environment, rounds: Rounds, replication: int) -> tuple[float, bool]:
@@ -131,17 +133,18 @@ def play(job: Job, environment: Environment, rounds: Rounds, replication: int) -
     request = CampaignConfiguration.model_validate_json(orjson.dumps(request_of(job, environment, replication)))
     configuration = resolve(request)
     policy = build_policy(configuration, configuration, arms=environment.arm_count)
-    warmup = configuration.algorithm.warmup
+    rule = exploration_rule(configuration)
     plays = [0] * environment.arm_count
     chosen = np.zeros((1, job.rounds), dtype=np.int64)
     is_covered = True
     for t, (features, risks) in enumerate(zip(rounds.features[0], rounds.risks[0], strict=True)):
         scores = scores_of(policy, features, job.is_disjoint)
-        choice = choose(scores, plays=plays, warmup=warmup, explore=True, tie_seed=(configuration.seed, str(t)))
+        standing = Standing(policy.estimator.observations, plays, policy.arm_observations)
+        choice = choose(scores, rule, standing, explore=True, seed=(configuration.seed, str(t)))
         arm = chosen[0, t] = choice.position
         if choice.reason != "warmup":
-            is_covered &= bool((np.abs(scores.estimates - risks) <= scores.bonuses).all())
-        policy.observe(int(arm) if job.is_disjoint else 0, features[arm], float(rounds.rewards[0, t, arm]))
+            is_covered &= bool((np.abs(scores.estimates + scores.center - risks) <= scores.bonuses).all())
+        policy.observe(int(arm) if job.is_disjoint else 0, features[arm], float(rounds.rewards[0, t, arm]), int(arm))
         plays[arm] += 1
     return float(rounds.regret(chosen).sum()), is_covered
 

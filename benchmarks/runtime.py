@@ -19,8 +19,8 @@ from rich.progress import track
 from rich.table import Table
 from threadpoolctl import threadpool_limits
 
-from prudent.campaigns import CampaignConfiguration, build_policy, resolve
-from prudent.core.policy import choose
+from prudent.campaigns import CampaignConfiguration, build_policy, exploration_rule, resolve
+from prudent.core.exploration import Standing, choose
 from prudent_simulator.environments import FloatArray, Sampler
 from prudent_simulator.paper.rows import Group, Row, select_rows
 from prudent_simulator.settings import CampaignPlan, campaign_seed, select_candidates
@@ -42,12 +42,15 @@ def seconds_of(row: Row, rounds: int, seed: int, replication: int) -> float:
     policy = build_policy(configuration, configuration, arms=environment.arm_count)
     drawn = Sampler(environment, seed, [replication]).draw(rounds)
     features, rewards = features_of(row, drawn.features[0]), drawn.rewards[0]
-    warmup, plays = configuration.algorithm.warmup, [0] * environment.arm_count
+    rule, plays = exploration_rule(configuration), [0] * environment.arm_count
     started = time.perf_counter()
     for number, x in enumerate(features):
-        tie_seed = (configuration.seed, str(number))
-        arm = choose(policy.score(x), plays=plays, warmup=warmup, explore=True, tie_seed=tie_seed).position
-        policy.observe(0, x[arm], float(rewards[number, arm]))
+        ids, standing = (
+            (configuration.seed, str(number)),
+            Standing(policy.estimator.observations, plays, policy.arm_observations),
+        )
+        arm = choose(policy.score(x), rule, standing, explore=True, seed=ids).position
+        policy.observe(0, x[arm], float(rewards[number, arm]), arm)
         plays[arm] += 1
     return time.perf_counter() - started
 

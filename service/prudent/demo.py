@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from prudent.campaigns import CampaignConfiguration, resolve
+from prudent.campaigns import CampaignConfiguration
 from prudent.ledger.commands import CreateCampaign, Observe, WarmStart
 from prudent.ledger.ledger import Ledger
 
@@ -20,7 +20,7 @@ OBSERVATIONS = 40
 
 async def create_demo(ledger: Ledger) -> None:
     """Create the campaign with some history; does nothing if the database has it already."""
-    await ledger.administer(CreateCampaign(resolve(DEMO)))
+    await ledger.administer(CreateCampaign(DEMO))
     draw = np.random.default_rng(7)
     rewards = {
         "steady": 0.6 + 0.05 * draw.standard_normal(OBSERVATIONS),

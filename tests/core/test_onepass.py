@@ -9,7 +9,7 @@ from scipy.optimize import brentq, minimize
 
 from prudent.core.confidence import ConfidenceSettings
 from prudent.core.estimators import ExactMinimizer, OnePass
-from prudent.core.measures import EntropicLoss, ExpectileLoss, SquaredLoss
+from prudent.core.measures import EntropicLoss, Expectile, ExpectileLoss, SquaredLoss
 from prudent.core.measures.entropic import implicit_exponent
 from prudent.core.numerics.newton import minimise
 from prudent.core.policy import FeatureMap, Policy
@@ -328,12 +328,14 @@ def test_fifty_arms_of_twenty_features_never_meet_in_one_matrix(rng):
     tracemalloc.start()
     try:
         policy = Policy(
-            loss=loss,
+            measure=Expectile(0.1),
             estimator=OnePass(loss, blocks, dimension, 1.0, 1.0, 100),
             feature_map=FeatureMap(np.zeros(dimension), np.ones(dimension), intercept=False),
             confidence=ConfidenceSettings(1.0),
             exploration=1.0,
             blocks_at_creation=blocks,
+            arms=blocks,
+            centred=False,
         )
         for number, context in enumerate(contexts):
             policy.observe(number % blocks, context, 1.0)

@@ -9,7 +9,7 @@ from benchmarks.replications import Dials, ExpectileLearner, play
 from benchmarks.small_matrices import ridge_solution
 from prudent.core.confidence import ConfidenceSettings
 from prudent.core.estimators import ExactMinimizer
-from prudent.core.measures import EntropicLoss, ExpectileLoss
+from prudent.core.measures import Entropic, Expectile, ExpectileLoss
 from prudent.core.policy import FeatureMap, Policy
 from prudent_simulator.environments import Sampler, environment_of
 
@@ -18,17 +18,19 @@ ROUNDS, RUNS, WARMUP, ALPHA = 250, 3, 5, 0.1
 
 def service_outcome(experiment, rounds, run, bonus, noise_scale, conditioning, ball, bound):
     """Final regret and the largest |estimate - risk| / bonus of one run of the service's policy."""
-    loss = EntropicLoss(1.0, -2.0, 2.0) if experiment == 3 else ExpectileLoss(0.1)
+    measure = Entropic(1.0, -2.0, 2.0) if experiment == 3 else Expectile(0.1)
     arms, dimension = rounds.features.shape[2:]
     policy = Policy(
-        loss=loss,
-        estimator=ExactMinimizer(loss, 1, dimension, ALPHA, ball),
+        measure=measure,
+        estimator=ExactMinimizer(measure.loss, 1, dimension, ALPHA, ball),
         feature_map=FeatureMap(np.zeros(dimension), np.ones(dimension), intercept=False),
         confidence=ConfidenceSettings(
             ALPHA, noise_scale=noise_scale, parameter_bound=bound, bonus=bonus, conditioning=conditioning
         ),
         exploration=1.0,
         blocks_at_creation=1,
+        arms=arms,
+        centred=False,
     )
     regret = worst = 0.0
     for number in range(ROUNDS):
@@ -37,7 +39,7 @@ def service_outcome(experiment, rounds, run, bonus, noise_scale, conditioning, b
         if number >= arms * WARMUP:
             scores = policy.score(x)
             worst = max(worst, float((np.abs(scores.estimates - risks) / scores.bonuses).max()))
-            arm = int(scores.indexes.argmax())
+            arm = int((scores.estimates + scores.widths).argmax())
         regret += float(risks.max() - risks[arm])
         policy.observe(0, x[arm], float(rounds.rewards[run, number, arm]))
     return regret, worst

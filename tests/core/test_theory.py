@@ -10,7 +10,7 @@ import pytest
 
 from prudent.core.confidence import Confidence, ConfidenceSettings
 from prudent.core.estimators import ExactMinimizer
-from prudent.core.measures import EntropicLoss, ExpectileLoss, SquaredLoss
+from prudent.core.measures import EntropicLoss, Expectile, ExpectileLoss, SquaredLoss
 from prudent.core.policy import FeatureMap, Policy
 from prudent.core.theory import (
     Constants,
@@ -66,12 +66,14 @@ def played(bonus, noise_scale, rounds=300, blocks=1, radius="per-arm", seed=0):
     """A campaign of the service on two-dimensional features with bounded noise: its policy, regret and bonus sums."""
     rng = np.random.default_rng(seed)
     policy = Policy(
-        loss=EXPECTILE,
+        measure=Expectile(EXPECTILE.level),
         estimator=ExactMinimizer(EXPECTILE, blocks, 2, 0.1, 1.0),
         feature_map=FeatureMap(np.zeros(2), np.ones(2), intercept=False),
         confidence=ConfidenceSettings(0.1, noise_scale=noise_scale, parameter_bound=1.0, bonus=bonus, radius=radius),
         exploration=1.0,
         blocks_at_creation=blocks,
+        arms=blocks,
+        centred=False,
     )
     truth = np.array([[0.8, 0.1], [0.0, 0.9]])[:blocks]
     regret = total = 0.0
@@ -80,7 +82,7 @@ def played(bonus, noise_scale, rounds=300, blocks=1, radius="per-arm", seed=0):
         x = directions / np.linalg.norm(directions, axis=1, keepdims=True)
         risks = truth @ x[0] if blocks > 1 else x @ truth[0]
         scores = policy.score(x[0], np.arange(blocks)) if blocks > 1 else policy.score(x)
-        arm = int(scores.indexes.argmax())
+        arm = int((scores.estimates + scores.widths).argmax())
         regret += float(risks.max() - risks[arm])
         total += float(scores.bonuses[arm])
         # A fair coin's 0.1-expectile is 0.8 of the way down.

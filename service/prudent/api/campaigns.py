@@ -68,7 +68,9 @@ def campaign_routes(ledger: Ledger, read: Reader, bodies: Bodies) -> APIRouter:
     )
     async def create_campaign(request: Request) -> Response:
         """Create a campaign. Repeating the same request returns 200; a different request for the same id, 409."""
-        record = await ledger.administer(CreateCampaign(resolve(await read_creation(request))))
+        requested = await read_creation(request)
+        resolve(requested)  # a request that makes no sense is refused before it waits for its turn
+        record = await ledger.administer(CreateCampaign(requested))
         return _campaign(record)
 
     @router.get(

@@ -8,8 +8,8 @@ import orjson
 from fastapi import Response
 from pydantic import BaseModel, Field
 
-from prudent.campaigns import Algorithm, CampaignConfiguration, Model, RewardRules, Risk, configuration_warnings
-from prudent.core.policy import Reason
+from prudent.campaigns import Algorithm, Model, RewardRules, Risk, configuration_warnings, stored
+from prudent.core.exploration import Reason
 from prudent.ledger.administration import CampaignRecord
 from prudent.ledger.commands import Decision, ModelReport, ObserveReceipt, RewardReceipt
 from prudent.store.decisions import shown_columns
@@ -37,7 +37,10 @@ class ScoredArmReply(BaseModel):
     arm_id: str
     estimate: float = Field(description="Estimated risk-adjusted reward, in reward units.")
     bonus: float = Field(description="Exploration bonus, in reward units: large where the estimate is uncertain.")
-    index: float = Field(description="estimate + exploration x bonus.")
+    index: float = Field(
+        description="estimate + exploration x bonus; with the randomized rule the bonus is also multiplied by a draw "
+        "that all candidates of a decision share."
+    )
 
 
 class ContributionReply(BaseModel):
@@ -60,6 +63,9 @@ INTERVAL = (
 class ExplainedArmReply(ScoredArmReply):
     """A candidate of an explained decision."""
 
+    propensity: float | None = Field(
+        default=None, description="Its probability of being played. null in explanations of releases before 0.2."
+    )
     interval: Interval | None = Field(default=None, description=f"For the risk at these features. {INTERVAL}")
     contributions: list[ContributionReply] | None = Field(
         default=None,
@@ -77,14 +83,14 @@ class DecisionReply(ScoredArmReply):
     decision_id: str
     reason: Reason = Field(
         description="The first that applies: external (the application chose), only-arm, greedy (explore was false), "
-        "warmup, index."
+        "uniform, warmup, floor, index."
     )
     greedy_arm_id: str = Field(description="The arm with the best estimate.")
     recommended_arm_id: str | None = Field(default=None, description=RECOMMENDED)
     exploring: bool = Field(description="Whether the chosen arm is an arm other than the best estimate.")
     propensity: float | None = Field(
-        description="Probability of the choice given the past: 1 by index, 1/n in an n-way tie, null for an external "
-        "choice."
+        description="Exact probability of the choice given the past: 1/n in an n-way tie of the optimistic rule; null "
+        "for an external choice."
     )
     seen: int = Field(description="How many of the campaign's observations the choice was based on.")
 
@@ -297,7 +303,7 @@ def render_report(report: ObserveReceipt | ModelReport) -> dict[str, Any]:
 
 def render_campaign(record: CampaignRecord) -> dict[str, Any]:
     """A campaign as CampaignReply."""
-    configuration = CampaignConfiguration.model_validate_json(record.row.configuration)
+    configuration = stored(record.row.configuration)
     return configuration.model_dump(mode="json") | {
         "arms": [render_arm(arm) for arm in record.arms],
         "status": record.row.status,

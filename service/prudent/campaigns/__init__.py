@@ -8,8 +8,8 @@ from prudent.campaigns.configuration import (
     Model,
     RewardRules,
 )
-from prudent.campaigns.construction import build_policy, index_settings
-from prudent.campaigns.resolution import resolve, resolve_change
+from prudent.campaigns.construction import build_policy, exploration_rule, index_settings
+from prudent.campaigns.resolution import repeats_creation, resolve, resolve_change, stored, with_rule
 from prudent.campaigns.risk import Risk
 from prudent.campaigns.values import ArmId, CampaignId, DecisionId, InvalidConfigurationError, Schema
 from prudent.campaigns.warnings import configuration_warnings
@@ -29,7 +29,11 @@ __all__ = [
     "Schema",
     "build_policy",
     "configuration_warnings",
+    "exploration_rule",
     "index_settings",
+    "repeats_creation",
     "resolve",
     "resolve_change",
+    "stored",
+    "with_rule",
 ]

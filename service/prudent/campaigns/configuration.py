@@ -45,7 +45,9 @@ class SharedModel(Schema):
 
     type: Literal["shared"]
     dimension: Dimension
-    intercept: Intercept = False
+    intercept: Annotated[
+        bool | None, Field(description="Append a constant 1; true by default with the randomized exploration rule.")
+    ] = None
     features: FeatureDescriptions | None = None
 
 
@@ -91,6 +93,20 @@ BonusName = Literal["local", "global", "local-tight", "global-tight"]
 Delta = Annotated[float, Field(ge=1e-100, lt=1, description="1 - delta is the confidence behind the bonus.")]
 Exploration = Annotated[float, Field(ge=0, le=1e6, description="Multiplies the bonus; 0 is greedy.")]
 Warmup = Annotated[int, Field(ge=0, le=10_000, description="Plays of each registered arm before the index decides.")]
+ExplorationRuleName = Literal["randomized", "optimistic"]
+Floor = Annotated[
+    float,
+    Field(
+        ge=0,
+        le=1e6,
+        description="In a tenth of the decisions an arm with fewer than floor * log(1 + n/K) observations is played, "
+        "where the K eligible arms have n; 0 switches it off.",
+    ),
+]
+UniformShare = Annotated[
+    float,
+    Field(ge=0, le=1, description="Share of decisions that go to a uniformly drawn eligible arm."),
+]
 AlgorithmName = Literal["linucb", "linucb-cr", "linucb-ogd-cr", "linucb-onepass-cr"]
 
 
@@ -104,6 +120,15 @@ class Algorithm(Schema):
         Annotated[Positive, Field(description="Noise scale sigma; null: estimated from the rewards.")] | None
     ) = None
     exploration: Exploration = 1.0
+    exploration_rule: Annotated[
+        ExplorationRuleName | None,
+        Field(
+            description="randomized: the bonus is multiplied by a draw per decision, and rewards are centred; "
+            "optimistic, the default: the paper's."
+        ),
+    ] = None
+    floor: Annotated[Floor | None, Field(description="2 by default with the randomized rule, otherwise 0.")] = None
+    uniform_share: UniformShare = 0.0
     parameter_bound: Annotated[Positive, Field(description="S, bound on the parameter's norm.")] | None = None
     projection: Annotated[bool, Field(description="Keep the estimate's norm within parameter_bound.")] = True
     feature_bound: Annotated[Positive, Field(description="L, bound on the features' norm.")] = 1.0
@@ -148,6 +173,8 @@ class AlgorithmChange(Schema):
     bonus: BonusName = "local-tight"
     conditioning: Conditioning = None
     warmup: Warmup = 2
+    floor: Floor = 2.0
+    uniform_share: UniformShare = 0.0
 
 
 class RewardRules(Schema):

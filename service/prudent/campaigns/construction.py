@@ -6,6 +6,7 @@ from prudent.campaigns.configuration import CampaignConfiguration, MultiArmedMod
 from prudent.campaigns.values import known
 from prudent.core.confidence import ConfidenceSettings
 from prudent.core.estimators import Estimator, ExactMinimizer, OnePass, OnlineGradient, Ridge
+from prudent.core.exploration import ExplorationRule
 from prudent.core.measures import Loss
 from prudent.core.policy import FeatureMap, Policy
 
@@ -18,15 +19,29 @@ def build_policy(creation: CampaignConfiguration, current: CampaignConfiguration
     second. arms: how many are registered now.
     """
     feature_map = feature_map_of(creation)
-    loss = creation.measure().loss
+    measure = creation.measure()
+    loss = measure.loss
     shared = creation.model.type == "shared"
     return Policy(
-        loss=loss,
+        measure=measure,
         estimator=_estimator(creation, loss, 1 if shared else arms, feature_map.model_dimension),
         feature_map=feature_map,
         confidence=index_settings(current),
         exploration=current.algorithm.exploration,
         blocks_at_creation=1 if shared else len(creation.arms),
+        arms=arms,
+        centred=creation.algorithm.exploration_rule == "randomized" and feature_map.intercept,
+    )
+
+
+def exploration_rule(configuration: CampaignConfiguration) -> ExplorationRule:
+    """How the campaign's decisions explore."""
+    algorithm = configuration.algorithm
+    return ExplorationRule(
+        randomized=algorithm.exploration_rule == "randomized",
+        warmup=algorithm.warmup,
+        floor=algorithm.floor or 0.0,
+        uniform_share=algorithm.uniform_share,
     )
 
 
@@ -53,11 +68,11 @@ def feature_map_of(configuration: CampaignConfiguration) -> FeatureMap:
     if isinstance(model, MultiArmedModel):
         return FeatureMap(np.zeros(0), np.ones(0), intercept=True)
     if model.features is None:
-        return FeatureMap(np.zeros(model.dimension), np.ones(model.dimension), model.intercept)
+        return FeatureMap(np.zeros(model.dimension), np.ones(model.dimension), known(model.intercept))
     return FeatureMap(
         np.array([feature.center for feature in model.features]),
         np.array([feature.scale for feature in model.features]),
-        model.intercept,
+        known(model.intercept),
     )
 
 

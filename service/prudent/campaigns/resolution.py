@@ -6,6 +6,7 @@ from prudent.campaigns.configuration import (
     Algorithm,
     AlgorithmChange,
     CampaignConfiguration,
+    ExplorationRuleName,
     MultiArmedModel,
     RewardRules,
     SharedModel,
@@ -15,6 +16,8 @@ from prudent.core.measures import Measure
 
 STEP_SIZE_MAX = 1e12
 """What a request may hold, so that a default can be posted again."""
+FLOOR_DEFAULT = 2.0
+"""From the same simulations as the constants of `prudent.core.exploration`."""
 OGD_SETTINGS = ("episode_length", "step_size", "step_schedule", "ogd_bonus")
 
 
@@ -23,12 +26,45 @@ def resolve(requested: CampaignConfiguration) -> CampaignConfiguration:
 
     Raises InvalidConfigurationError. Resolving a resolved configuration changes nothing.
     """
-    resolved = requested.model_copy(update={"risk": requested.risk.resolved(), "arms": list(requested.arms)})
+    rule = requested.algorithm.exploration_rule or "optimistic"
+    model = requested.model
+    if isinstance(model, SharedModel) and model.intercept is None:
+        model = model.model_copy(update={"intercept": rule == "randomized"})
+    resolved = requested.model_copy(
+        update={"risk": requested.risk.resolved(), "model": model, "arms": list(requested.arms)}
+    )
     _check_model_and_arms(requested)
     _check_reward(requested.reward)
     _check_risk(resolved)
-    algorithm = _resolve_algorithm(requested, resolved.measure())
+    algorithm = _resolve_algorithm(requested, rule, resolved.measure())
     return resolved.model_copy(update={"algorithm": algorithm})
+
+
+def with_rule(configuration: CampaignConfiguration) -> CampaignConfiguration:
+    """A configuration that says how it explores.
+
+    One from before there were exploration rules keeps what it was created with: the optimistic rule, without a floor.
+    """
+    algorithm = configuration.algorithm
+    if algorithm.exploration_rule is not None:
+        return configuration
+    kept = {"exploration_rule": "optimistic", "floor": 0.0 if algorithm.floor is None else algorithm.floor}
+    return configuration.model_copy(update={"algorithm": algorithm.model_copy(update=kept)})
+
+
+def stored(text: str) -> CampaignConfiguration:
+    """A configuration as it was stored, resolved. Raises pydantic's ValidationError."""
+    return with_rule(CampaignConfiguration.model_validate_json(text))
+
+
+def repeats_creation(requested: CampaignConfiguration, creation: str) -> bool:
+    """Whether a request is the one that a campaign was created with, stored as `creation`.
+
+    What a campaign from before there were exploration rules left to the defaults is compared with those of then.
+    """
+    parsed = CampaignConfiguration.model_validate_json(creation)
+    is_earlier = parsed.algorithm.exploration_rule is None
+    return resolve(with_rule(requested) if is_earlier else requested) == with_rule(parsed)
 
 
 def resolve_change(current: CampaignConfiguration, change: AlgorithmChange) -> CampaignConfiguration:
@@ -100,7 +136,7 @@ def _check_risk(resolved: CampaignConfiguration) -> None:
     resolved.risk.check(reward.minimum, reward.maximum, reach)
 
 
-def _resolve_algorithm(requested: CampaignConfiguration, measure: Measure) -> Algorithm:
+def _resolve_algorithm(requested: CampaignConfiguration, rule: ExplorationRuleName, measure: Measure) -> Algorithm:
     algorithm = requested.algorithm
     if algorithm.name == "linucb" and not measure.is_mean:
         raise InvalidConfigurationError(
@@ -108,7 +144,9 @@ def _resolve_algorithm(requested: CampaignConfiguration, measure: Measure) -> Al
             f"linucb learns only the mean; for {measure.name} use linucb-cr, linucb-ogd-cr or linucb-onepass-cr",
         )
     _check_conditioning(algorithm, measure)
-    updates: dict[str, object] = {}
+    updates: dict[str, object] = {"exploration_rule": rule}
+    if algorithm.floor is None:
+        updates["floor"] = FLOOR_DEFAULT if rule == "randomized" else 0.0
     if algorithm.regularization is None:
         updates["regularization"] = measure.loss.default_regularization
     if isinstance(requested.model, SharedModel):

@@ -1,29 +1,26 @@
 """The policy: which arm to recommend, given what has been observed.
 
 The state is a deterministic fold of the campaign's log: ``observe`` takes the observations in order,
-``score`` gives the optimistic index, ``choose`` picks an arm. Nothing here knows arm ids, clocks or databases.
+``score`` gives estimates and bonuses, from which `prudent.core.exploration` picks an arm. Nothing here knows arm ids,
+clocks or databases.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
-from math import inf
-from operator import add
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.blas import dnrm2
 
+from prudent.core.centring import Centre
 from prudent.core.confidence import Confidence, ConfidenceSettings
 from prudent.core.estimators import Estimator
+from prudent.core.estimators.blocks import check_observation
+from prudent.core.exploration import Scores
 from prudent.core.intervals import risk_intervals
-from prudent.core.measures import Loss
+from prudent.core.measures import Measure
 from prudent.core.snapshot import CorruptSnapshotError, pack, unpack
-
-Reason = Literal["external", "only-arm", "greedy", "warmup", "index"]
-
-TIE_TOLERANCE = 1e-9
 
 
 class SolverCounts(NamedTuple):
@@ -73,44 +70,35 @@ class FeatureMap:
         return np.concatenate([scaled, np.ones((*scaled.shape[:-1], 1))], axis=-1)
 
 
-class Scores(NamedTuple):
-    """(K,) arrays in reward units: the estimated risk of each candidate, its bonus and its index."""
-
-    estimates: NDArray[np.float64]
-    bonuses: NDArray[np.float64]
-    indexes: NDArray[np.float64]
-
-
-class Choice(NamedTuple):
-    """A decision among K candidates, by position. ``propensity`` is 1/n in an n-way tie."""
-
-    position: int
-    greedy_position: int
-    reason: Reason
-    propensity: float
-
-
 class Policy:
-    """State of one campaign: estimator and confidence.
+    """State of one campaign: estimator, confidence and, for centred rewards, their centre.
 
-    One block of parameters for the shared model; one per arm, in order of registration, for the disjoint one.
+    One block of parameters for the shared model; one per arm, in order of registration, for the disjoint one. With a
+    centre, theta is the parameter of the rewards relative to it; what is published is in the user's unit.
     """
 
     def __init__(
         self,
         *,
-        loss: Loss,
+        measure: Measure,
         estimator: Estimator,
         feature_map: FeatureMap,
         confidence: ConfidenceSettings,
         exploration: float,
         blocks_at_creation: int,
+        arms: int,
+        centred: bool,
     ) -> None:
-        self.loss = loss
+        if centred and not feature_map.intercept:
+            raise ValueError("centred rewards need an intercept")
+        self.loss = measure.loss
+        self._centre = Centre(measure.risk) if centred else None
         self.estimator = estimator
         self.feature_map = feature_map
         self.features_above_bound = 0
-        self._marked_features_above_bound = 0
+        self.arm_observations = [0] * arms
+        """How many observations each registered arm has had since it was registered."""
+        self._marked = 0, self.arm_observations.copy()
         self._blocks_at_creation = blocks_at_creation
         self.set_index(confidence, exploration)
 
@@ -123,17 +111,29 @@ class Policy:
         )
         self._everything_is_stale = True
 
-    def add_block(self) -> None:
-        """Parameters for one more arm (disjoint model)."""
-        self.estimator.add_block()
-        self._everything_is_stale = True
+    def add_arm(self, *, has_block: bool) -> None:
+        """Register one more arm. has_block: whether it has parameters of its own (disjoint model)."""
+        self.arm_observations.append(0)
+        if has_block:
+            self.estimator.add_block()
+            self._everything_is_stale = True
 
-    def observe(self, block: int, features: NDArray[np.float64], reward: float) -> None:
-        """Learn one observation. features: (d,) as sent. Raises ValueError, and changes nothing, if not finite."""
+    def observe(self, block: int, features: NDArray[np.float64], reward: float, arm: int | None = None) -> None:
+        """Learn one observation. Raises ValueError, and changes nothing, if it is not finite.
+
+        features: (d,) as sent. arm: whose observation counts for the floor, by order of registration.
+        """
         x = self.feature_map(features)
+        if self._centre is not None:
+            blocks, dimension = self.estimator.theta.shape
+            check_observation(block, blocks, dimension, x, reward)  # before anything changes
+            if self._centre.observe(reward):
+                self.estimator.recenter(self._centre.value)
         self.estimator.observe(block, x, reward)
         if dnrm2(x) > self.confidence.settings.feature_bound * (1 + 1e-12):
             self.features_above_bound += 1
+        if arm is not None:
+            self.arm_observations[arm] += 1
 
     def refresh(self) -> None:
         """Bring estimate and bonuses up to date with every observation so far."""
@@ -146,7 +146,7 @@ class Policy:
         self._everything_is_stale = False
 
     def score(self, features: NDArray[np.float64], blocks: NDArray[np.intp] | None = None) -> Scores:
-        """Estimate, bonus and index of each candidate.
+        """Estimate and bonus of each candidate, relative to the centre.
 
         features as sent: (K, d) for the shared model (``blocks`` None), or one context (d,) for ``blocks`` (K,).
         """
@@ -154,7 +154,26 @@ class Policy:
         estimates, bonuses = self.confidence.score(self.feature_map(features), blocks)
         exploration = self.exploration
         weighted = bonuses if exploration == 1.0 else exploration * bonuses
-        return Scores(estimates, bonuses, estimates + weighted)
+        return Scores(estimates, bonuses, weighted, self.center)
+
+    @property
+    def center(self) -> float:
+        """The centre that rewards are learned relative to, in reward units; 0 where they are learned as they are."""
+        return 0.0 if self._centre is None else self._centre.value
+
+    @property
+    def is_centred(self) -> bool:
+        """Whether rewards are learned relative to a centre."""
+        return self._centre is not None
+
+    def parameters(self) -> NDArray[np.float64]:
+        """Theta of each block in the user's unit, (B, d): the centre is part of the intercept."""
+        theta = self.estimator.theta
+        if self._centre is None:
+            return theta
+        moved = theta.copy()
+        moved[:, -1] += self._centre.value
+        return moved
 
     def intervals(self, features: NDArray[np.float64], blocks: NDArray[np.intp] | None = None) -> NDArray[np.float64]:
         """Asymptotic 95% intervals for the risk of each candidate, (K, 2); nan where there is none.
@@ -164,7 +183,9 @@ class Policy:
         self.refresh()
         x = self.feature_map(features)
         rows = x if blocks is None else np.broadcast_to(x, (len(blocks), len(x)))
-        return risk_intervals(self.estimator, rows, blocks, has_intercept=self.feature_map.intercept)
+        ends = risk_intervals(self.estimator, rows, blocks, has_intercept=self.feature_map.intercept)
+        ends += self.center
+        return ends
 
     def parameter_intervals(self) -> NDArray[np.float64]:
         """Such intervals for each parameter, (B, d, 2)."""
@@ -172,26 +193,33 @@ class Policy:
         blocks, dimension = self.estimator.theta.shape
         rows, places = np.tile(np.eye(dimension), (blocks, 1)), np.repeat(np.arange(blocks), dimension)
         ends = risk_intervals(self.estimator, rows, places, has_intercept=self.feature_map.intercept)
-        return ends.reshape(blocks, dimension, 2)
+        ends = ends.reshape(blocks, dimension, 2)
+        ends[:, -1] += self.center
+        return ends
 
     def contributions(
         self, features: NDArray[np.float64], blocks: NDArray[np.intp] | None = None
     ) -> NDArray[np.float64]:
         """What each feature, as the model sees it, adds to each candidate's estimate: (K, d), rows sum to it."""
         self.refresh()
-        theta = self.estimator.theta
+        theta = self.parameters()
         # + 0.0, so that no feature adds -0.0
         return self.feature_map(features) * (theta[0] if blocks is None else theta[blocks]) + 0.0
 
     def mark(self) -> None:
         """Remember this state; ``restore`` returns to it exactly. A new mark forgets the last one."""
         self.estimator.mark()
-        self._marked_features_above_bound = self.features_above_bound
+        if self._centre is not None:
+            self._centre.mark()
+        self._marked = self.features_above_bound, self.arm_observations.copy()
 
     def restore(self) -> None:
         """Undo everything since the mark."""
         self.estimator.restore()
-        self.features_above_bound = self._marked_features_above_bound
+        if self._centre is not None:
+            self._centre.restore()
+        self.features_above_bound, counts = self._marked
+        self.arm_observations = counts.copy()
         self.set_index(self.confidence.settings, self.exploration)
 
     def dump(self) -> bytes | None:
@@ -199,7 +227,12 @@ class Policy:
         if not self.estimator.has_snapshots:
             return None
         self.refresh()  # the arrays then depend on the log only, not on when they were last asked for
-        return pack({**self.estimator.arrays(), "features_above_bound": np.array(self.features_above_bound)})
+        centring = {} if self._centre is None else self._centre.arrays()
+        counted = {
+            "features_above_bound": np.array(self.features_above_bound),
+            "arm_observations": np.array(self.arm_observations, dtype=np.int64),
+        }
+        return pack({**self.estimator.arrays(), **centring, **counted})
 
     def load(self, data: bytes) -> None:
         """Take over what ``dump`` returned, and add the arms that came since. Raises CorruptSnapshotError."""
@@ -207,10 +240,14 @@ class Policy:
         blocks = len(self.estimator.theta)
         try:
             above_bound = int(arrays.pop("features_above_bound"))
+            counts: list[int] = arrays.pop("arm_observations").tolist()
             self.estimator.load(arrays)
+            if self._centre is not None:
+                self._centre.load(arrays)
         except (KeyError, ValueError) as error:
             raise CorruptSnapshotError(f"it is not a state of this estimator: {error}") from error
         self.features_above_bound = above_bound
+        self.arm_observations[: len(counts)] = counts
         for _ in range(blocks - len(self.estimator.theta)):
             self.estimator.add_block()
         self._everything_is_stale = True
@@ -226,50 +263,5 @@ class Policy:
     @property
     def nbytes(self) -> int:
         """Bytes of memory the state holds, without the interpreter's own overhead."""
-        return self.estimator.nbytes + self.confidence.nbytes
-
-
-def choose(
-    scores: Scores,
-    *,
-    plays: Sequence[int | None] | None,
-    warmup: int,
-    explore: bool,
-    tie_seed: tuple[int, str],
-) -> Choice:
-    """The arm to recommend. First that applies: the only arm, greedy, warm-up, the best index.
-
-    plays: (K,) how often each candidate was played, None for a candidate without warm-up; or None where no candidate
-    can be below its warm-up.
-    tie_seed: campaign seed and decision id; the same pair always breaks a tie the same way, on any worker.
-    """
-    # lists: for the usual number of arms they are several times faster here than arrays
-    estimates, indexes = scores.estimates.tolist(), scores.indexes.tolist()
-    tolerance = TIE_TOLERANCE * max(map(add, map(abs, estimates), scores.bonuses.tolist()))
-    threshold = max(estimates) - tolerance
-    greedy, greedy_ties = _break_tie([k for k, value in enumerate(estimates) if value >= threshold], tie_seed)
-    if len(indexes) == 1:
-        return Choice(0, 0, "only-arm", 1.0)
-    if not explore:
-        return Choice(greedy, greedy, "greedy", 1 / greedy_ties)
-    if plays is not None:
-        counts = [inf if count is None else count for count in plays]
-        fewest = min(counts)
-        if fewest < warmup:
-            position, ties = _break_tie([k for k, count in enumerate(counts) if count == fewest], tie_seed)
-            return Choice(position, greedy, "warmup", 1 / ties)
-    threshold = max(indexes) - tolerance
-    position, ties = _break_tie([k for k, value in enumerate(indexes) if value >= threshold], tie_seed)
-    return Choice(position, greedy, "index", 1 / ties)
-
-
-def _break_tie(positions: list[int], seed: tuple[int, str]) -> tuple[int, int]:
-    """One of the tied positions, uniformly by a draw from the seed; and how many there were.
-
-    A keyed hash, not a generator: 1 microsecond instead of 20, and the modulo's bias is below 1e-16.
-    """
-    count = len(positions)
-    if count == 1:
-        return positions[0], 1
-    digest = blake2b(f"{seed[0]}:{seed[1]}".encode(), digest_size=8).digest()
-    return positions[int.from_bytes(digest) % count], count
+        centring = 0 if self._centre is None else self._centre.nbytes
+        return self.estimator.nbytes + self.confidence.nbytes + centring

@@ -6,8 +6,13 @@ from prudent.campaigns import CampaignConfiguration
 
 NONE, MINUS = "\N{EN DASH}", "\N{MINUS SIGN}"
 REASONS = {
-    "index": ("largest index", "No arm had a larger sum of estimate and bonus."),
+    "index": ("largest index", "No arm had a larger sum of estimate and bonus, in the size drawn for this decision."),
     "warmup": ("warm-up", "Each arm is tried a few times before the index decides."),
+    "floor": ("floor", "It has few observations of its own; a tenth of the decisions go to such an arm."),
+    "uniform": (
+        "uniform share",
+        "A share of the decisions goes to an arm drawn uniformly, so that others can be judged.",
+    ),
     "greedy": ("greedy", "The request asked for the best estimate, without exploration."),
     "only-arm": ("only arm", "No other arm was available."),
     "external": ("external", "The application made the choice; Prudent only recorded it."),

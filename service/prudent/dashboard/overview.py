@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
-from prudent.campaigns import CampaignConfiguration
+from prudent.campaigns import CampaignConfiguration, stored
 from prudent.dashboard import formatting
 from prudent.ledger.commands import Select
 from prudent.store import campaigns, decisions, reports
@@ -106,7 +106,7 @@ def read_overview(connection: Connection, campaign_id: str) -> Overview | None:
         rewards.setdefault(one.arm_id, []).append(one.reward)
     return Overview(
         row=row,
-        configuration=CampaignConfiguration.model_validate_json(row.configuration),
+        configuration=stored(row.configuration),
         arms=campaigns.read_arms(connection, [row.key])[row.key],
         decisions=decisions.count_rows(connection, row.key),
         plays=reports.newest_plays(connection, row.key),
@@ -212,7 +212,7 @@ def read_list(connection: Connection, after: str) -> list[Listed]:
 
 
 def _listed(row: CampaignRow, arms: list[ArmRow], plays: list[PlayRow]) -> Listed:
-    configuration = CampaignConfiguration.model_validate_json(row.configuration)
+    configuration = stored(row.configuration)
     measure = configuration.measure()
     coloured = colours([arm.arm_id for arm in arms], plays)
     bar: list[Part] = []

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Connection
 
-from prudent.campaigns import CampaignConfiguration, InvalidConfigurationError, resolve_change
+from prudent.campaigns import InvalidConfigurationError, repeats_creation, resolve, resolve_change, stored
 from prudent.campaigns.resolution import check_arm_features, check_size
 from prudent.campaigns.values import ARMS_MAX
 from prudent.errors import ConflictError, InvalidCommandError, NotFoundError
@@ -68,11 +68,11 @@ def _import(step: Import, connection: Connection, now: int) -> CampaignRecord | 
 
 @administer.register
 def _create(command: CreateCampaign, connection: Connection, now: int) -> CampaignRecord:
-    configuration = command.configuration
+    configuration = resolve(command.requested)
     creation = configuration.model_dump_json()
     existing = campaigns.find_campaign(connection, configuration.campaign_id)
     if existing is not None:
-        if existing.creation != creation:
+        if not repeats_creation(command.requested, existing.creation):
             raise ConflictError(
                 "a campaign with this id already exists with a different configuration", field="campaign_id"
             )
@@ -102,7 +102,7 @@ def _create(command: CreateCampaign, connection: Connection, now: int) -> Campai
 @administer.register
 def _change(command: ChangeCampaign, connection: Connection, _now: int) -> CampaignRecord:
     row = _locked(connection, command.campaign_id)
-    configuration = CampaignConfiguration.model_validate_json(row.configuration)
+    configuration = stored(row.configuration)
     values: dict[str, Any] = {}
     changed = configuration
     if command.algorithm is not None:
@@ -147,7 +147,7 @@ def _add_arm(command: AddArm, connection: Connection, _now: int) -> CampaignReco
             if arm.features != features:
                 raise ConflictError("an arm with this id already exists with different features", field="arm_id")
             return CampaignRecord(row, arms)
-    configuration = CampaignConfiguration.model_validate_json(row.configuration)
+    configuration = stored(row.configuration)
     if len(arms) >= ARMS_MAX:
         raise InvalidCommandError(f"a campaign has at most {ARMS_MAX} arms", field="arm_id")
     try:
@@ -155,7 +155,7 @@ def _add_arm(command: AddArm, connection: Connection, _now: int) -> CampaignReco
         check_size(configuration, len(arms) + 1, "arm_id")
     except InvalidConfigurationError as error:
         raise InvalidCommandError(error.message, field=error.field) from None
-    campaigns.insert_arms(connection, [ArmRow(row.key, len(arms), command.arm_id, "active", features, 0)])
+    campaigns.insert_arms(connection, [ArmRow(row.key, len(arms), command.arm_id, "active", features, 0, row.head)])
     campaigns.update_campaign(connection, row.key, {})
     return _record(connection, row.key, created=True)
 

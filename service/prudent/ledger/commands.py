@@ -21,7 +21,7 @@ import orjson
 from numpy.typing import NDArray
 
 from prudent.campaigns import AlgorithmChange, CampaignConfiguration
-from prudent.core.policy import Reason
+from prudent.core.exploration import Reason
 from prudent.store.tables import DecisionRow
 
 CampaignStatus = Literal["active", "paused", "archived"]
@@ -98,6 +98,7 @@ class ScoredArm:
     estimate: float
     bonus: float
     index: float
+    propensity: float | None = None
     interval: Interval | None = None
     contributions: list[dict[str, str | float]] | None = None
 
@@ -238,11 +239,11 @@ class Preview:
 
 @dataclass(frozen=True, slots=True)
 class Prospect:
-    """The answer to Preview. arms: every candidate, best first; tied: how many arms a draw would choose from."""
+    """The answer to Preview. arms: every candidate, best first; propensity: of the arm shown."""
 
     arm_id: str
     reason: Reason
-    tied: int
+    propensity: float
     observations: int
     arms: Sequence[ScoredArm]
 
@@ -320,9 +321,9 @@ class SingleCommand:
 
 @dataclass(frozen=True, slots=True)
 class CreateCampaign(SingleCommand):
-    """Create a campaign from a resolved configuration."""
+    """Create a campaign. requested: it can be resolved."""
 
-    configuration: CampaignConfiguration
+    requested: CampaignConfiguration
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,8 @@ def describe(state: CampaignState) -> ModelReport:
     """The report at the state's sequence."""
     policy, configuration = state.policy, state.configuration
     policy.refresh()
-    estimator, confidence = policy.estimator, policy.confidence
-    radii = confidence.radii
+    confidence = policy.confidence
+    radii, parameters = confidence.radii, policy.parameters()
     reason = why_not_guaranteed(state)
     inside = _inside_ball(state)
     intervals = [[interval_of(ends) for ends in block] for block in policy.parameter_intervals().tolist()]
@@ -32,13 +32,13 @@ def describe(state: CampaignState) -> ModelReport:
         observations=state.sequence,
         head=state.head,
         feature_names=feature_names(state),
-        theta=estimator.theta[0].tolist() if state.shared else None,
+        theta=parameters[0].tolist() if state.shared else None,
         theta_intervals=intervals[0] if state.shared else None,
         arms=[
             ArmModel(
                 arm_id=arm.arm_id,
                 status=arm.status,
-                theta=None if state.shared else estimator.theta[arm.position].tolist(),
+                theta=None if state.shared else parameters[arm.position].tolist(),
                 radius=None if state.shared else float(radii[arm.position]),
                 inside_ball=None if state.shared or inside is None else bool(inside[arm.position]),
                 theta_intervals=None if state.shared else intervals[arm.position],

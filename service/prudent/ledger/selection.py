@@ -6,7 +6,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from prudent.core.policy import Choice, Scores, choose
+from prudent.core.exploration import Choice, Scores, Standing, choose, propensities
 from prudent.errors import ConflictError, InvalidCommandError
 from prudent.ledger.commands import Decision, Floats, Interval, Prospect, ScoredArm, Select
 from prudent.ledger.state import CampaignState, Writes
@@ -38,16 +38,16 @@ def select(
         chosen, position, own_scores = recommended, choice.position, scores
     else:
         chosen, position, own_scores = external, 0, _score(state, [external])
-    arms = explain(state, candidates, scores) if request.explain else None
+    arms = explain(state, request, candidates, scores, choice) if request.explain else None
     timeout = state.configuration.reward.timeout_seconds
     row = DecisionRow(
         decision_id=decision_id,
         key=state.key,
         arm_id=chosen.arm_id,
         features=features_to_bytes(chosen.features),
-        estimate=float(own_scores.estimates[position]),
+        estimate=own_scores.estimate_of(position),
         bonus=float(own_scores.bonuses[position]),
-        index_value=float(own_scores.indexes[position]),
+        index_value=own_scores.index_of(position, choice.multiplier),
         reason=choice.reason if external is None else "external",
         greedy_arm_id=candidates[choice.greedy_position].arm_id,
         recommended_arm_id=None if external is None else recommended.arm_id,
@@ -70,33 +70,35 @@ def repeat_decision(row: DecisionRow, campaign_id: str) -> Decision:
 
 
 def preview(state: CampaignState, request: Select) -> Prospect:
-    """What `select` would choose now; nothing is recorded. Ties are broken by another draw than the select's."""
+    """What `select` might choose now; nothing is recorded. Its draws are not those that a select will have."""
     candidates, _ = find_candidates(state, request)
     scores = _score(state, candidates, request.matrix)
     choice = _choose(state, request, "", candidates, scores)
     return Prospect(
         arm_id=candidates[choice.position].arm_id,
         reason=choice.reason,
-        tied=round(1 / choice.propensity),
+        propensity=choice.propensity,
         observations=state.sequence,
-        arms=explain(state, candidates, scores),
+        arms=explain(state, request, candidates, scores, choice),
     )
 
 
 def _choose(
     state: CampaignState, request: Select, decision_id: str, candidates: list[Candidate], scores: Scores
 ) -> Choice:
-    """The choice by index; the decision's id seeds the draw where arms tie."""
-    plays = None
+    """The choice; the campaign's seed and the decision's id give its draws."""
+    standing = _standing(state, candidates)
+    return choose(scores, state.rule, standing, explore=request.explore, seed=(state.creation.seed, decision_id))
+
+
+def _standing(state: CampaignState, candidates: list[Candidate]) -> Standing:
+    plays = observations = None
     if state.warming:
         plays = [None if one.position is None else state.plays[one.position] for one in candidates]
-    return choose(
-        scores,
-        plays=plays,
-        warmup=state.configuration.algorithm.warmup,
-        explore=request.explore,
-        tie_seed=(state.creation.seed, decision_id),
-    )
+    if state.rule.floor:
+        counts = state.policy.arm_observations
+        observations = [None if one.position is None else counts[one.position] for one in candidates]
+    return Standing(state.policy.estimator.observations, plays, observations)
 
 
 # Candidates
@@ -209,20 +211,24 @@ def _check_names(request: Select, known: dict[str, Candidate], state: CampaignSt
 # Explanation
 
 
-def explain(state: CampaignState, candidates: list[Candidate], scores: Scores) -> list[ScoredArm]:
-    """Every candidate, best index first, with an interval and what each feature adds to the estimate."""
+def explain(
+    state: CampaignState, request: Select, candidates: list[Candidate], scores: Scores, choice: Choice
+) -> list[ScoredArm]:
+    """Every candidate, best index first, with its propensity, an interval and what each feature adds."""
     features, blocks = _features_and_blocks(state, candidates)
     intervals = state.policy.intervals(features, blocks).tolist()
     names = feature_names(state)
-    order = np.argsort(-scores.indexes, kind="stable").tolist()
+    chances = propensities(scores, state.rule, _standing(state, candidates), explore=request.explore)
+    order = np.argsort(-(scores.estimates + choice.multiplier * scores.widths), kind="stable").tolist()
     detailed = set(order[: CONTRIBUTIONS_MAX // len(names)]) if names else set()
     contributions = state.policy.contributions(features, blocks).tolist() if detailed else []
     return [
         ScoredArm(
             arm_id=candidates[i].arm_id,
-            estimate=float(scores.estimates[i]),
+            estimate=scores.estimate_of(i),
             bonus=float(scores.bonuses[i]),
-            index=float(scores.indexes[i]),
+            index=scores.index_of(i, choice.multiplier),
+            propensity=chances[i],
             interval=interval_of(intervals[i]),
             contributions=(
                 [{"feature": name, "contribution": value} for name, value in zip(names, contributions[i], strict=True)]

@@ -15,7 +15,7 @@ import structlog
 from numpy.typing import NDArray
 from sqlalchemy import Connection, Engine
 
-from prudent.campaigns import CampaignConfiguration, build_policy, index_settings
+from prudent.campaigns import build_policy, exploration_rule, index_settings, stored
 from prudent.core.policy import Policy, SolverCounts
 from prudent.core.snapshot import FORMAT_VERSION, CorruptSnapshotError
 from prudent.errors import InvalidCommandError
@@ -38,6 +38,7 @@ class Arm:
     position: int
     status: str
     features: NDArray[np.float64] | None
+    since: int
 
 
 class CampaignState:
@@ -45,9 +46,10 @@ class CampaignState:
 
     def __init__(self, row: CampaignRow, arms: list[ArmRow]) -> None:
         self.key = row.key
-        self.creation = CampaignConfiguration.model_validate_json(row.creation)
-        self.configuration = CampaignConfiguration.model_validate_json(row.configuration)
+        self.creation = stored(row.creation)
+        self.configuration = stored(row.configuration)
         self.policy: Policy = build_policy(self.creation, self.configuration, arms=len(arms))
+        self.rule = exploration_rule(self.configuration)
         self.sequence = 0
         self.snapshot_sequence = 0
         self.solver_counted = SolverCounts(0, 0, 0)
@@ -115,11 +117,11 @@ class CampaignState:
 
     def reconfigure(self, row: CampaignRow, arms: list[ArmRow]) -> None:
         """Apply a newer revision: index settings, statuses, arms that were added. What was learned stays."""
-        self.configuration = CampaignConfiguration.model_validate_json(row.configuration)
-        if not self.shared:
-            for _ in range(len(arms) - len(self.arms)):
-                self.policy.add_block()
+        self.configuration = stored(row.configuration)
+        for _ in range(len(arms) - len(self.arms)):
+            self.policy.add_arm(has_block=not self.shared)
         self.policy.set_index(index_settings(self.configuration), self.configuration.algorithm.exploration)
+        self.rule = exploration_rule(self.configuration)
         self._set_arms(arms)
         self.revision = row.revision
 
@@ -130,6 +132,7 @@ class CampaignState:
                 row.position,
                 row.status,
                 None if row.features is None else features_from_bytes(row.features),
+                row.since,
             )
             for row in rows
         ]
@@ -142,7 +145,9 @@ class CampaignState:
         """Learn the next row of the log."""
         if row.sequence <= self.sequence:
             raise ValueError(f"row {row.sequence} of the log has already been folded")
-        self.policy.observe(self.block_of(row.arm_id), features_from_bytes(row.features), row.reward)
+        arm = self.by_id.get(row.arm_id)
+        position = None if arm is None or row.sequence <= arm.since else arm.position
+        self.policy.observe(self.block_of(row.arm_id), features_from_bytes(row.features), row.reward, position)
         self.sequence = row.sequence
 
     def advance_head(self) -> int:

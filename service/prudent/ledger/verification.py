@@ -135,7 +135,7 @@ def _compare_live(state: CampaignState, live: dict[str, Any], verdict: Verdict) 
         equal = live["state_digest"] == blake2b(dumped, digest_size=16).hexdigest()
     else:
         state.policy.refresh()
-        theta = state.policy.estimator.theta
+        theta = state.policy.parameters()
         shown = [live["theta"]] if state.shared else [arm["theta"] for arm in live["arms"]]
         difference = np.abs(np.array(shown, dtype=np.float64)[: len(theta)] - theta[: len(shown)])
         equal = bool((difference <= TOLERANCE * max(float(np.abs(theta).max(initial=0.0)), 1e-300)).all())

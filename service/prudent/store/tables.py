@@ -79,6 +79,7 @@ class ArmRow(NamedTuple):
     status: str
     features: bytes | None
     plays: int  # exact until the warm-up is over, then a lower bound
+    since: Key = 0  # the log's head when it was registered: what came before does not count for the floor
 
 
 class DecisionRow(NamedTuple):

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, 
 
 from prudent.campaigns import ArmId, CampaignConfiguration, CampaignId, DecisionId, Schema
 from prudent.campaigns.values import ARMS_MAX, DIMENSION_MAX, INTEGER_MAX, Feature, Identifier, RewardValue
-from prudent.core.policy import Reason
+from prudent.core.exploration import Reason
 from prudent.ledger.commands import ArmStatus, CampaignStatus, ScoredArm
 from prudent.store.tables import ArmRow, DecisionRow, LogRow, features_from_bytes, features_to_bytes
 
@@ -100,6 +100,7 @@ class ArmLine(Schema):
     status: ArmStatus
     features: LogFeatures | None
     plays: Count
+    since: Count = 0
 
 
 class ObservationLine(Schema):
@@ -185,7 +186,10 @@ def write(kind: str, fields: dict[str, Any]) -> bytes:
 def write_arm(row: ArmRow) -> bytes:
     """An arm's line."""
     features = None if row.features is None else features_from_bytes(row.features).tolist()
-    return write("arm", {"arm_id": row.arm_id, "status": row.status, "features": features, "plays": row.plays})
+    return write(
+        "arm",
+        {"arm_id": row.arm_id, "status": row.status, "features": features, "plays": row.plays, "since": row.since},
+    )
 
 
 def write_observation(row: LogRow) -> bytes:
@@ -214,7 +218,7 @@ def write_decision(row: DecisionRow, due_at: int | None) -> bytes:
 def arm_row(line: ArmLine, position: int) -> ArmRow:
     """The row that the line was written from, its key not known yet."""
     features = None if line.features is None else _to_bytes(line.features)
-    return ArmRow(0, position, line.arm_id, line.status, features, line.plays)
+    return ArmRow(0, position, line.arm_id, line.status, features, line.plays, line.since)
 
 
 def log_row(line: ObservationLine, key: int) -> LogRow:

@@ -9,7 +9,7 @@ from hashlib import blake2b
 
 from pydantic import ValidationError
 
-from prudent.campaigns import AlgorithmChange, CampaignConfiguration, InvalidConfigurationError, resolve
+from prudent.campaigns import AlgorithmChange, CampaignConfiguration, InvalidConfigurationError, resolve, with_rule
 from prudent.campaigns.configuration import MultiArmedModel, SharedModel
 from prudent.campaigns.resolution import check_arm_features, check_size
 from prudent.errors import InvalidCommandError
@@ -130,9 +130,11 @@ def _parse_header(text: bytes) -> Header:
             f"version: this service reads 1 to {lines.VERSION}, received {opening.version}",
         )
     try:
-        return Header.model_validate_json(text)
+        header = Header.model_validate_json(text)
     except ValidationError as error:
         raise DamagedFileError(1, _describe(error)) from None
+    rules = {"creation": with_rule(header.creation), "configuration": with_rule(header.configuration)}
+    return header.model_copy(update=rules)
 
 
 def _describe(error: ValidationError) -> str:

@@ -20,7 +20,7 @@ MAGNITUDE_MAX = 1e50
 """Largest norm of the features and size of a reward the core accepts: no product in a sum overflows."""
 
 
-def check_observation(block: int, blocks: int, x: Array, dimension: int, y: float) -> None:
+def check_observation(block: int, blocks: int, dimension: int, x: Array, y: float) -> None:
     """Raise ValueError unless the block exists, x is (dimension,), x and y are finite and not huge."""
     if not 0 <= block < blocks:
         raise ValueError(f"unknown block {block}: there are {blocks} blocks")
@@ -168,17 +168,20 @@ def take(arrays: Mapping[str, NDArray[np.generic]], name: str, shape: tuple[int,
 class Histories:
     """The observations of each block in order, in growing arrays, with an undo journal of lengths.
 
-    Features are kept by column, (d, capacity): weighting the observations then runs along memory.
+    Features are kept by column, (d, capacity): weighting the observations then runs along memory. Rewards are kept as
+    observed and, once there is a centre, relative to it as well: they cannot be had from each other without rounding.
     """
 
-    __slots__ = ("_columns", "_dimension", "_lengths", "_marked", "_rewards", "_saved")
+    __slots__ = ("_columns", "_dimension", "_lengths", "_marked", "_observed", "_rewards", "_saved", "center")
 
     def __init__(self, blocks: int, dimension: int) -> None:
         self._dimension = dimension
         self._columns = [np.zeros((dimension, 0)) for _ in range(blocks)]
-        self._rewards = [np.zeros(0) for _ in range(blocks)]
+        self._observed = [np.zeros(0) for _ in range(blocks)]
+        self._rewards = self._observed  # the same arrays while the centre is 0
+        self.center = 0.0
         self._lengths = [0] * blocks
-        self._marked: int | None = None
+        self._marked: tuple[int, float] | None = None
         self._saved: dict[int, int] = {}
 
     def length(self, block: int) -> int:
@@ -190,45 +193,66 @@ class Histories:
         return self._columns[block][:, : self._lengths[block]].T
 
     def rewards(self, block: int) -> Array:
-        """Return a block's rewards, (n,); a view."""
+        """Return a block's rewards relative to `center`, (n,); a view."""
         return self._rewards[block][: self._lengths[block]]
+
+    def observed(self, block: int) -> Array:
+        """Return a block's rewards as they were observed, (n,); a view."""
+        return self._observed[block][: self._lengths[block]]
+
+    def recenter(self, center: float) -> None:
+        """Take all rewards relative to another centre."""
+        self.center = center
+        self._rewards = [observed - center for observed in self._observed]
 
     def add_block(self) -> None:
         """Append an empty block."""
         self._columns.append(np.zeros((self._dimension, 0)))
-        self._rewards.append(np.zeros(0))
+        self._observed.append(np.zeros(0))
+        if self._rewards is not self._observed:
+            self._rewards.append(np.zeros(0))
         self._lengths.append(0)
 
     def append(self, block: int, x: Array, y: float) -> None:
         """Append one observation, x: (d,). Capacity doubles, so this is O(d) on average."""
         length = self._lengths[block]
-        if length == len(self._rewards[block]):
+        if length == len(self._observed[block]):
             capacity = max(8, 2 * length)
-            columns, rewards = np.empty((self._dimension, capacity)), np.empty(capacity)
+            columns = np.empty((self._dimension, capacity))
             columns[:, :length] = self._columns[block]
-            rewards[:length] = self._rewards[block]
-            self._columns[block], self._rewards[block] = columns, rewards
-        if self._marked is not None and block < self._marked:
+            self._columns[block] = columns
+            for kept in (self._observed,) if self._rewards is self._observed else (self._observed, self._rewards):
+                rewards = np.zeros(capacity)
+                rewards[:length] = kept[block]
+                kept[block] = rewards
+        if self._marked is not None and block < self._marked[0]:
             self._saved.setdefault(block, length)
         self._columns[block][:, length] = x
-        self._rewards[block][length] = y
+        self._observed[block][length] = y
+        self._rewards[block][length] = y - self.center
         self._lengths[block] = length + 1
 
     def mark(self) -> None:
         """Begin a new undo journal, forgetting the last one."""
-        self._marked = len(self._lengths)
+        self._marked = len(self._lengths), self.center
         self._saved = {}
 
     def restore(self) -> None:
         """Return to the mark and keep it. Raises RuntimeError without a mark."""
         if self._marked is None:
             raise RuntimeError("restore() needs a mark() first")
-        del self._columns[self._marked :], self._rewards[self._marked :], self._lengths[self._marked :]
+        blocks, center = self._marked
+        for kept in (self._columns, self._observed, self._lengths):
+            del kept[blocks:]
+        del self._rewards[blocks:]  # nothing more where they are the observed ones
         for block, length in self._saved.items():
             self._lengths[block] = length
+        if center != self.center:
+            self.recenter(center)
         self.mark()
 
     @property
     def nbytes(self) -> int:
         """Bytes held, with the spare capacity."""
-        return sum(array.nbytes for array in (*self._columns, *self._rewards))
+        rewards = () if self._rewards is self._observed else self._rewards
+        return sum(array.nbytes for array in (*self._columns, *self._observed, *rewards))

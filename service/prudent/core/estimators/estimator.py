@@ -90,6 +90,12 @@ class Estimator(Protocol):
         Raises ValueError, and changes nothing, for an unknown block and for what is not finite.
         """
 
+    def recenter(self, center: float) -> None:
+        """Learn rewards relative to a centre from now on, and those so far as well.
+
+        In reward units, 0 at first. The last feature must be 1 always: only then is a shift a matter of the estimate.
+        """
+
     def refresh(self) -> list[int]:
         """Bring the arrays up to date; return the blocks changed since the last call, in order."""
 

@@ -119,13 +119,24 @@ class ExactMinimizer:
 
         Raises ValueError, and changes nothing, for an unknown block and for what is not finite.
         """
-        check_observation(block, self._rows.count, x, self.dimension, y)
+        check_observation(block, self._rows.count, self.dimension, x, y)
         self._rows.touch(block)
         gram = self.gram[block]
         gram += x[:, None] * x
         self._histories.append(block, x, y)
         self.observations += 1
         self._stale.add(block)
+
+    def recenter(self, center: float) -> None:
+        """Learn rewards relative to a centre, those so far as well; the last feature must be 1 always. O(n)."""
+        change = center - self._histories.center
+        self._histories.recenter(center)
+        for block in range(self._rows.count):
+            if self._histories.length(block):
+                self._rows.touch(block)
+                self.theta[block, -1] -= change  # where the next fit starts: the minimiser but for the ridge
+                self._windows[block] = None
+                self._stale.add(block)
 
     def refresh(self) -> list[int]:
         """Solve the blocks observed since the last call; return them in order.

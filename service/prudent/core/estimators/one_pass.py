@@ -79,6 +79,7 @@ class OnePass:
         self.start_observations = start_observations
         self.observations = 0
         self.skipped_steps = 0
+        self._center = 0.0
         shapes: dict[str, tuple[int, ...]] = {"scoring": (dimension, dimension + 1)}  # R, and theta as a last column
         shapes |= dict.fromkeys(("gram", "weighted_gram"), (dimension, dimension))
         shapes |= dict.fromkeys(("d1_squares", "d2_total"), ())
@@ -124,7 +125,7 @@ class OnePass:
 
         Raises ValueError, and changes nothing, for an unknown block and for what is not finite.
         """
-        check_observation(block, self._rows.count, x, self.dimension, y)
+        check_observation(block, self._rows.count, self.dimension, x, y)
         self._rows.touch(block)
         self._outer.fill(0.0)  # what is added to 0 is exactly symmetric
         outer = dger(1.0, x, x, 1, 1, self._outer, 1, 1, 1).T
@@ -133,7 +134,7 @@ class OnePass:
         self.observations += 1
         self._changed.add(block)
         if not self._start.is_open:
-            self._step(block, x, y, outer)
+            self._step(block, x, y - self._center, outer)
             return
         self._start.append(block, x, y)
         if self.observations == self._start.size:
@@ -182,6 +183,21 @@ class OnePass:
         multiplier = (math.sqrt(square) / bound - 1.0) * square / ddot(image, image)
         model = QuadraticModel(self.weighted_gram[block], self.regularization, bound)
         return project(theta + model.step(theta, np.zeros(self.dimension), multiplier)[0], bound)
+
+    def recenter(self, center: float) -> None:
+        """Learn rewards relative to a centre, those so far as well; the last feature must be 1 always. O(B).
+
+        After the start theta's last coordinate moves against the centre, which is exact but for the ridge's share.
+        """
+        change, self._center = center - self._center, center
+        self._start.recenter(center)
+        for block in np.flatnonzero(self.gram[:, -1, -1]).tolist():
+            self._rows.touch(block)
+            self._changed.add(block)
+            theta = self.theta[block]
+            theta[-1] -= change
+            if self.bound is not None and ddot(theta, theta) > self.bound * self.bound:
+                theta[:] = self._nearest(block, theta, self.bound)
 
     def refresh(self) -> list[int]:
         """Return the blocks changed since the last call, in order; during the start, solve them."""
@@ -245,14 +261,14 @@ class OnePass:
         """Remember this state for `restore`, in place of any earlier mark."""
         self._rows.mark()
         self._start.mark()
-        self._marked = self.observations, self.skipped_steps
+        self._marked = self.observations, self.skipped_steps, self._center
         self._marked_changed = self._changed.copy()
 
     def restore(self) -> None:
         """Return to the mark, byte for byte; the mark stays. Raises RuntimeError without one."""
         self._rows.restore()
         self._start.restore()
-        self.observations, self.skipped_steps = self._marked
+        self.observations, self.skipped_steps, self._center = self._marked
         self._changed = self._marked_changed.copy()
         self._bind()
 
@@ -262,7 +278,13 @@ class OnePass:
         is_changed = np.zeros(self._rows.count)
         is_changed[sorted(self._changed)] = 1.0
         kept = self._start.arrays(self._rows.count)
-        return {**self._rows.arrays(), "is_changed": is_changed, "counters": counters, **kept}
+        return {
+            **self._rows.arrays(),
+            "is_changed": is_changed,
+            "counters": counters,
+            "center": np.array(self._center),
+            **kept,
+        }
 
     def load(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
         """Take over the state `arrays()` gave; what follows is as if there had been no break.
@@ -276,10 +298,11 @@ class OnePass:
         rows = self._rows.like(0)
         rows.load(arrays)
         is_changed = take(arrays, "is_changed", (rows.count,))
-        start = self._start.loaded(arrays, rows.count, observations)
+        start, center = self._start.loaded(arrays, rows.count, observations), take(arrays, "center", ()).item()
+        start.recenter(center)
         self._rows, self._start = rows, start
         self._changed = set(np.flatnonzero(is_changed).tolist())
-        self.observations, self.skipped_steps = observations, skipped_steps
+        self.observations, self.skipped_steps, self._center = observations, skipped_steps, center
         self._bind()
 
     def is_sane(self) -> bool:

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from prudent.core.estimators.blocks import MAGNITUDE_MAX, BlockRows, StateArrays, check_observation, is_gram
+from prudent.core.estimators.blocks import MAGNITUDE_MAX, BlockRows, StateArrays, check_observation, is_gram, take
 from prudent.core.estimators.estimator import skipped_warnings
 from prudent.core.estimators.start import Start
 from prudent.core.measures import Array, Loss
@@ -87,6 +87,7 @@ class OnlineGradient:
         self.observations = 0
         self.episodes = 0
         self.skipped_steps = 0
+        self._center = 0.0
         self._matrices = BlockRows(blocks, dict.fromkeys(("gram", "weighted_gram"), (dimension, dimension)))
         vectors: dict[str, tuple[int, ...]] = dict.fromkeys(("theta", "iterate", "gradient"), (dimension,))
         scalars: dict[str, tuple[int, ...]] = dict.fromkeys(
@@ -137,7 +138,7 @@ class OnlineGradient:
         The observation that completes the start solves the blocks whose solution is not up to date.
         Raises ValueError, and changes nothing, for an unknown block and for what is not finite.
         """
-        check_observation(block, self._matrices.count, x, self.dimension, y)
+        check_observation(block, self._matrices.count, self.dimension, x, y)
         self._matrices.touch(block)
         self._vectors.touch(block)
         outer = x[:, None] * x
@@ -149,12 +150,28 @@ class OnlineGradient:
         self.observations += 1
         self._is_changed[block] = 1.0
         if not self._start.is_open:
-            self._stream(block, x, y, outer)
+            self._stream(block, x, y - self._center, outer)
             return
         self._start.append(block, x, y)
         if self.observations == self._start.size:
             self._solve_start()
             self._start.close()
+
+    def recenter(self, center: float) -> None:
+        """Learn rewards relative to a centre, those so far as well; the last feature must be 1 always. O(B).
+
+        After the start the last coordinates move against the centre, which is exact but for the ridge's share.
+        """
+        change, self._center = center - self._center, center
+        self._start.recenter(center)
+        known = self._is_known > 0.0
+        self._vectors.touch_all()
+        self._is_changed[known] = 1.0
+        for points in (self._iterate, self.theta):
+            points[known, -1] -= change
+            if self.bound is not None:
+                norms = np.sqrt(np.einsum("bi,bi->b", points, points))
+                points *= (self.bound / np.maximum(norms, self.bound))[:, None]
 
     def _stream(self, block: int, x: Array, y: float, outer: Array) -> None:
         loss = self.loss
@@ -265,14 +282,14 @@ class OnlineGradient:
         self._matrices.mark()
         self._vectors.mark()
         self._start.mark()
-        self._marked = self.observations, self.episodes, self.skipped_steps
+        self._marked = self.observations, self.episodes, self.skipped_steps, self._center
 
     def restore(self) -> None:
         """Return to the mark, byte for byte; the mark stays. Raises RuntimeError without one."""
         self._matrices.restore()
         self._vectors.restore()
         self._start.restore()
-        self.observations, self.episodes, self.skipped_steps = self._marked
+        self.observations, self.episodes, self.skipped_steps, self._center = self._marked
         self._bind()
 
     def arrays(self) -> StateArrays:
@@ -281,6 +298,7 @@ class OnlineGradient:
             **self._matrices.arrays(),
             **self._vectors.arrays(),
             "counters": np.array([self.observations, self.episodes, self.skipped_steps], dtype=np.int64),
+            "center": np.array(self._center),
             **self._start.arrays(self._matrices.count),
         }
 
@@ -298,9 +316,11 @@ class OnlineGradient:
         vectors.load(arrays)
         if matrices.count != vectors.count:
             raise ValueError("the arrays of a state must all have one row per block")
-        start = self._start.loaded(arrays, matrices.count, observations)
+        start, center = self._start.loaded(arrays, matrices.count, observations), take(arrays, "center", ()).item()
+        start.recenter(center)
         self._matrices, self._vectors, self._start = matrices, vectors, start
         self.observations, self.episodes, self.skipped_steps = observations, episodes, skipped_steps
+        self._center = center
         self._bind()
 
     def is_sane(self) -> bool:

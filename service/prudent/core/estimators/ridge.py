@@ -66,6 +66,7 @@ class Ridge:
         shapes: dict[str, tuple[int, ...]] = {"theta": (dimension,), "data": (size, size), "penalised": (size, size)}
         self._rows = BlockRows(blocks, shapes | dict.fromkeys(("count", "d1_squares"), ()))
         self._stale: set[int] = set()
+        self._center = 0.0
         self._bind()
         for block in range(blocks):
             self._reset(block)
@@ -121,17 +122,35 @@ class Ridge:
 
         Raises ValueError, and changes nothing, for an unknown block and for what is not finite.
         """
-        check_observation(block, self._rows.count, x, self.dimension, y)
+        check_observation(block, self._rows.count, self.dimension, x, y)
         self._rows.touch(block)
         row = np.empty((1, self.dimension + 1))
         row[0, :-1] = x
-        row[0, -1] = y
+        row[0, -1] = y - self._center
         panel = min(_PANEL, self.dimension + 1)
         dtpqrt(0, panel, self._data[block].T, row, 1, 0)
         dtpqrt(0, panel, self._penalised[block].T, row, 1, 1)
         self._count[block] += 1.0
         self._stale.add(block)
         self._gram = None
+
+    def recenter(self, center: float) -> None:
+        """Learn rewards relative to a centre, those so far as well; the last feature must be 1 always. O(d^3) a block.
+
+        The rows (x, y - c) have the triangle of the rows (x, y) but for its last column, from which c times that of
+        the feature 1 is taken. The penalty's rows keep their 0, so the other triangle is made anew.
+        """
+        change, self._center = center - self._center, center
+        panel = min(_PANEL, self.dimension + 1)
+        for block in range(self._rows.count):
+            if self._count[block]:
+                self._rows.touch(block)
+                data, penalised = self._data[block], self._penalised[block]
+                data[-1] -= change * data[-2]
+                penalised[:] = 0.0
+                self._reset(block)
+                dtpqrt(0, panel, penalised.T, np.array(data.T, order="F"), 1, 1)
+                self._stale.add(block)
 
     def refresh(self) -> list[int]:
         """Solve the blocks observed since the last call; return them in order. O(d^3) for each."""
@@ -178,18 +197,20 @@ class Ridge:
         """Remember this state for `restore`, in place of any earlier mark."""
         self._rows.mark()
         self._marked_stale = self._stale.copy()
+        self._marked_center = self._center
 
     def restore(self) -> None:
         """Return to the mark, byte for byte; the mark stays. Raises RuntimeError without one."""
         self._rows.restore()
         self._stale = self._marked_stale.copy()
+        self._center = self._marked_center
         self._bind()
 
     def arrays(self) -> StateArrays:
         """Return the complete state as copies."""
         is_stale = np.zeros(self._rows.count)
         is_stale[sorted(self._stale)] = 1.0
-        return {**self._rows.arrays(), "is_stale": is_stale}
+        return {**self._rows.arrays(), "is_stale": is_stale, "center": np.array(self._center)}
 
     def load(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
         """Take over the state `arrays()` gave; what follows is as if there had been no break.
@@ -198,7 +219,8 @@ class Ridge:
         """
         rows = self._rows.like(0)
         rows.load(arrays)
-        is_stale = take(arrays, "is_stale", (rows.count,))
+        is_stale, center = take(arrays, "is_stale", (rows.count,)), take(arrays, "center", ()).item()
+        self._center = center
         self._rows, self._stale = rows, set(np.flatnonzero(is_stale).tolist())
         self._bind()
 

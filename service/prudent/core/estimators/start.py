@@ -41,6 +41,14 @@ class Start:
         """Return a block's kept rewards, (n,)."""
         return self._empty[1] if self._kept is None else self._kept.rewards(block)
 
+    def recenter(self, center: float) -> None:
+        """Take the kept rewards relative to a centre."""
+        if self._kept is not None:
+            self._kept.recenter(center)
+
+    def _observed(self, block: int) -> Array:
+        return self._empty[1] if self._kept is None else self._kept.observed(block)
+
     def append(self, block: int, x: Array, y: float) -> None:
         """Keep one observation, x: (d,). Raises RuntimeError once closed."""
         if self._kept is None:
@@ -86,7 +94,7 @@ class Start:
         return {
             "start_lengths": np.array([len(self.rewards(block)) for block in range(blocks)], dtype=np.int64),
             "start_features": np.concatenate([self._empty[0], *(self.features(block) for block in range(blocks))]),
-            "start_rewards": np.concatenate([self._empty[1], *(self.rewards(block) for block in range(blocks))]),
+            "start_rewards": np.concatenate([self._empty[1], *(self._observed(block) for block in range(blocks))]),
         }
 
     def loaded(self, arrays: Mapping[str, NDArray[np.generic]], blocks: int, observations: int) -> "Start":

@@ -1,0 +1,124 @@
+"""The randomized exploration rule through the API, on both databases."""
+
+from collections import Counter
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.api.contract import Json, create, new_id, ok, problem, read, reward, select
+
+ARMS = [{"arm_id": "a"}, {"arm_id": "b"}, {"arm_id": "c"}]
+RANDOMIZED: Json = {"exploration_rule": "randomized"}
+
+
+def campaign(api: httpx.Client, **algorithm: Any) -> str:
+    """A multi-armed campaign for the mean; returns its id."""
+    body = {
+        "campaign_id": new_id("exploration"),
+        "risk": {"measure": "mean"},
+        "model": {"type": "multi-armed"},
+        "arms": ARMS,
+    }
+    return create(api, body | {"algorithm": RANDOMIZED | algorithm})
+
+
+def play(api: httpx.Client, name: str, rounds: int, offset: float) -> list[str]:
+    """Play so many rounds; the arms that were chosen, under decision ids that do not depend on the campaign's."""
+    means, arms = {"a": 0.0, "b": 1.0, "c": 0.5}, []
+    for number in range(rounds):
+        decision = select(api, name, decision_id=f"{name}-{number}", explain=True)
+        assert sum(arm["propensity"] for arm in decision["arms"]) == pytest.approx(1.0, abs=1e-12)
+        stated = next(arm["propensity"] for arm in decision["arms"] if arm["arm_id"] == decision["arm_id"])
+        assert decision["propensity"] == pytest.approx(stated)
+        reward(api, decision["decision_id"], means[decision["arm_id"]] + (number * 7 % 5) / 5 + offset)
+        arms.append(decision["arm_id"])
+    return arms
+
+
+def test_estimates_are_in_the_unit_of_the_rewards(api: httpx.Client) -> None:
+    """What is learned relative to a centre must never be shown relative to it."""
+    name = campaign(api)
+    assert len(set(play(api, name, 40, offset=1000.0))) > 1
+    explained = select(api, name, explain=True)
+    assert all(999.0 < arm["estimate"] < 1002.0 for arm in explained["arms"])
+    assert all(arm["index"] >= arm["estimate"] for arm in explained["arms"])
+    model = ok(api.get(f"/campaigns/{name}/model"))
+    assert all(999.0 < arm["theta"][0] < 1002.0 for arm in model["arms"])
+
+
+def test_decisions_of_one_state_differ_and_repeat(api: httpx.Client) -> None:
+    """While rewards are late a fixed bonus sends every decision to one arm; a retry must still find its own."""
+    name = campaign(api)
+    play(api, name, 24, offset=0.0)
+    decisions = [select(api, name, decision_id=f"{name}-late-{number}") for number in range(60)]
+    assert len({decision["seen"] for decision in decisions}) == 1
+    assert len(Counter(decision["arm_id"] for decision in decisions)) > 1
+    assert select(api, name, decision_id=f"{name}-late-7") == decisions[7]
+
+
+def test_the_floor_and_the_uniform_share_say_so(api: httpx.Client) -> None:
+    """A log's reader must be able to tell an experiment from a preference; both dials can be changed at run time."""
+    name = campaign(api, uniform_share=0.5)
+    play(api, name, 12, offset=0.0)
+    reasons = Counter(select(api, name)["reason"] for _ in range(60))
+    assert reasons["uniform"] > 5
+    assert set(reasons) <= {"uniform", "index", "floor"}
+    ok(api.patch(f"/campaigns/{name}", json={"algorithm": {"uniform_share": 0.0, "floor": 0.0}}))
+    assert {select(api, name)["reason"] for _ in range(30)} == {"index"}
+
+
+def test_defaults_depend_on_the_rule(api: httpx.Client) -> None:
+    """The paper's rule stays as it was for whoever asks for nothing."""
+    shared = {
+        "campaign_id": new_id("exploration"),
+        "risk": {"measure": "mean"},
+        "model": {"type": "shared", "dimension": 2},
+    }
+    plain = read(api, create(api, shared))
+    assert (plain["algorithm"]["exploration_rule"], plain["algorithm"]["floor"]) == ("optimistic", 0.0)
+    assert plain["model"]["intercept"] is False
+    request = shared | {"campaign_id": new_id("exploration"), "algorithm": RANDOMIZED}
+    randomized = read(api, create(api, request))
+    assert (randomized["algorithm"]["exploration_rule"], randomized["algorithm"]["floor"]) == ("randomized", 2.0)
+    assert randomized["model"]["intercept"] is True
+    filled_in = {name: randomized[name] for name in (*request, "description", "arms", "seed")}
+    assert ok(api.post("/campaigns", json=filled_in)) == randomized
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("floor", -1.0),
+        ("floor", 1e7),
+        ("uniform_share", -0.1),
+        ("uniform_share", 1.5),
+        ("exploration_rule", "thompson"),
+    ],
+)
+def test_dials_out_of_range_are_refused(api: httpx.Client, field: str, value: object) -> None:
+    """A 422 names the field, and nothing is created."""
+    name = new_id("exploration")
+    body = {"campaign_id": name, "risk": {"measure": "mean"}, "model": {"type": "multi-armed"}, "arms": ARMS}
+    reply = api.post("/campaigns", json=body | {"algorithm": {field: value}})
+    assert problem(reply, 422)["errors"][0]["field"] == f"algorithm.{field}"
+    assert api.get(f"/campaigns/{name}").status_code == 404
+
+
+def test_an_arm_added_to_a_shared_campaign_is_below_the_floor(api: httpx.Client) -> None:
+    """Observations of its id from before it was registered do not count for the floor."""
+    body = {
+        "campaign_id": new_id("exploration"),
+        "risk": {"measure": "mean"},
+        "model": {"type": "shared", "dimension": 1},
+    }
+    arms = [{"arm_id": "old", "features": [0.0]}]
+    name = create(api, body | {"arms": arms, "algorithm": RANDOMIZED | {"warmup": 0}})
+    listed = [{"arm_id": "old", "features": [0.0]}, {"arm_id": "new", "features": [1.0]}]
+    for number in range(40):
+        decision = select(api, name, arms=listed, chosen_arm_id="new" if number % 2 else "old")
+        reward(api, decision["decision_id"], 1.0 if decision["arm_id"] == "old" else 0.0)
+    ok(api.post(f"/campaigns/{name}/arms", json={"arm_id": "new", "features": [1.0]}), 201)
+    reasons = {select(api, name)["reason"] for _ in range(80)}
+    assert "floor" in reasons
+    assert read(api, name)["arms"][1]["arm_id"] == "new"
