@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_limits
 from prudent.api import campaigns, decisions, documentation, operations, problems, reports, transfer
 from prudent.api.server import authentication
 from prudent.api.server.bodies import Bodies
-from prudent.api.server.fast_path import FastPath, post_routes
+from prudent.api.server.middleware import CountRequests, FastPath, post_routes
 from prudent.clock import steady_clock
 from prudent.dashboard.login import login_routes
 from prudent.dashboard.pages import page_routes
@@ -94,7 +94,7 @@ def create_app(settings: Settings, metrics_folder: Path | None = None) -> FastAP
     app.add_middleware(FastPath, application=app, routes=post_routes(deciding))
     if settings.auth:
         app.add_middleware(authentication.RequireKey, ring=ring, sessions=sessions)
-    app.add_middleware(operations.CountRequests, metrics=metrics, log_all=settings.log_level == "debug")
+    app.add_middleware(CountRequests, metrics=metrics, log_all=settings.log_level == "debug")
     stop_tracing = trace_requests(app) if settings.tracing else lambda: None
     problems.install(app)
     app.include_router(deciding)

@@ -18,7 +18,7 @@ import httpx
 import psycopg
 from starlette.types import Message, Receive, Scope, Send
 
-from prudent.api.operations import CountRequests
+from prudent.api.server.middleware import CountRequests
 from prudent.observability.metrics import Metrics
 from tests.conftest import MakeServer
 from tests.servers import Server

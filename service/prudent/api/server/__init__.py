@@ -1,1 +1,1 @@
-"""The way of a request from the socket to its route: protocol, authentication, bodies, fast path."""
+"""The way of a request from the socket to its route: protocol, middleware, authentication, bodies."""
