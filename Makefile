@@ -51,7 +51,7 @@ soak: $(VENV)/.dev ## The tests of load, learning and numbers at full length (ab
 # The promises of docs/reliability.md at full length. A part of it: make trust TRUST='-k crash'
 trust: $(VENV)/.dev ## Every promise of docs/reliability.md at full length, and the table of figures (half an hour)
 	TRUST_ROUNDS=200 TRUST_STOPS=20 TRUST_RESTARTS=5 TRUST_DECISIONS=200 TRUST_REWARDS=5000 TRUST_FAIL_POINTS=2000 \
-		TRUST_EXAMPLES=6000 TRUST_STALL_SECONDS=60 TRUST_MOVED_DECISIONS=10000 TRUST_ARM_ROUNDS=1500 \
+		TRUST_ABORTS=1000 TRUST_EXAMPLES=6000 TRUST_STALL_SECONDS=60 TRUST_MOVED_DECISIONS=10000 TRUST_ARM_ROUNDS=1500 \
 		SOAK_UPDATES=100000 $(BIN)/python -m pytest --no-header -q --numprocesses 2 --dist worksteal $(TRUST) \
 		tests/trust tests/transfer tests/api/test_fuzz.py tests/api/test_keys.py tests/api/test_arms_come_and_go.py \
 		tests/end_to_end/test_hostile_bodies.py tests/end_to_end/test_hostile_connections.py \

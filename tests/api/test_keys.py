@@ -17,14 +17,14 @@ from sqlalchemy import text
 from typer.testing import CliRunner
 
 from prudent.__main__ import app
-from prudent.preflight import is_loopback
+from prudent.preflight import NotServableError, _check_access, is_loopback
 from prudent.security.keys import role_needed
 from prudent.settings import InvalidSettingError, read_settings
 from prudent.store.engines import create_read_engine, parse_database_url
 from tests.api.contract import ok, problem
 from tests.conftest import MakeServer, migrate_empty
 from tests.promises import Promise
-from tests.servers import HOST, Server, clean_environment, free_port, migrate
+from tests.servers import HOST, Server, clean_environment, free_port
 
 ADMIN_KEY = "an-admin-key-that-an-operator-chose"
 REFRESH_SECONDS = 1
@@ -329,18 +329,21 @@ def test_a_revoked_name_can_be_used_again(sqlite_database: str) -> None:
 
 def test_an_open_service_is_refused_to_other_machines(database_url: str) -> None:
     """R22, B37. A forgotten key would leave the data to everybody on the network."""
-    if not database_url.startswith("sqlite"):
-        migrate(database_url)
-    arguments = ("--host", "0.0.0.0", "--database-url", database_url)  # noqa: S104
-    done = serve(*arguments)
+    migrate_empty(database_url)
+    done = serve("--host", "0.0.0.0", "--database-url", database_url)  # noqa: S104
     assert done.returncode == 1
     assert "prudent keys create" in done.stderr
     assert "PRUDENT_ADMIN_KEY" in done.stderr
-    done = serve(*arguments, environment={"PRUDENT_AUTH": "off", "PRUDENT_ADMIN_KEY": ADMIN_KEY})
-    assert (done.returncode, "PRUDENT_AUTH is off" in done.stderr) == (1, True)
+    everywhere = read_settings(database_url=database_url, host="0.0.0.0")  # noqa: S104
+    engine = create_read_engine(parse_database_url(database_url))
+    with pytest.raises(NotServableError, match="PRUDENT_AUTH is off"):
+        _check_access(everywhere.model_copy(update={"auth": False, "admin_key": ADMIN_KEY}), engine)
     make_key(database_url, "app", "writer")
+    _check_access(everywhere, engine)
     assert prudent("keys", "revoke", "app", "--database-url", database_url).exit_code == 0
-    assert serve(*arguments).returncode == 1  # a revoked key opens nothing
+    with pytest.raises(NotServableError, match="prudent keys create"):  # a revoked key opens nothing
+        _check_access(everywhere, engine)
+    engine.dispose()
 
 
 def test_loopback_is_told_from_the_rest() -> None:

@@ -4,19 +4,16 @@ I1 each acknowledged decision exists once; I2 so does each acknowledged reward; 
 replay of the log; I4 they are finite, symmetric, positive definite; I5 what has no answer is absent or there once.
 """
 
-import subprocess
-import sys
 from collections import Counter
 from dataclasses import dataclass, field
 
 from sqlalchemy import Connection, text
+from typer.testing import CliRunner
 
+from prudent.__main__ import app
 from prudent.ledger.verification import verify
 from prudent.store.engines import create_read_engine, parse_database_url
-from tests.servers import ROOT, clean_environment
 from tests.trust.load import Record
-
-VERIFY_SECONDS_MAX = 300
 
 
 @dataclass
@@ -73,17 +70,8 @@ def _check_rewards(connection: Connection, record: Record, findings: Findings) -
 
 def prudent_verify(database_url: str, server_url: str | None = None) -> str:
     """The command that operators run, with a live server's states if there is one. Raises AssertionError."""
-    command = [sys.executable, "-m", "prudent", "verify", "--database-url", database_url]
-    command += [] if server_url is None else ["--url", server_url]
-    done = subprocess.run(
-        command,
-        cwd=ROOT,
-        env=clean_environment({"COLUMNS": "200"}),
-        capture_output=True,
-        timeout=VERIFY_SECONDS_MAX,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    arguments = ["verify", "--database-url", database_url, *([] if server_url is None else ["--url", server_url])]
+    done = CliRunner().invoke(app, arguments, env={"COLUMNS": "200"})
+    assert done.exit_code == 0, done.output
     assert " 0 with faults" in done.stdout
     return done.stdout

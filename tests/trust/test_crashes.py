@@ -13,7 +13,7 @@ from tests.trust.invariants import Findings, check, prudent_verify
 from tests.trust.load import Load, Record, create_campaigns, send_again
 
 ROUNDS = length("ROUNDS", 4)
-STOPS = length("STOPS", 3)
+STOPS = length("STOPS", 2)
 RESTARTS = length("RESTARTS", 2)
 STOP_SECONDS_MAX = 10.0
 RECOVERY_SECONDS_MAX = 5.0

@@ -16,7 +16,7 @@ from tests.servers import HOST, Server
 from tests.trust.invariants import check, prudent_verify
 from tests.trust.load import Record, create_campaigns
 
-ABORTS = length("ABORTS", 1_000)
+ABORTS = length("ABORTS", 400)
 AT_ONCE = 50
 ABORT_SECONDS_MAX = 0.05
 POOLS = 6

@@ -22,9 +22,9 @@ from tests.promises import Promise, length
 from tests.trust.invariants import check, prudent_verify
 from tests.trust.load import CAMPAIGNS, Record, create_campaigns
 
-DECISIONS = length("DECISIONS", 16)
+DECISIONS = length("DECISIONS", 8)
 COPIES = 50
-REWARDS = length("REWARDS", 300)
+REWARDS = length("REWARDS", 150)
 """Of each worker."""
 CONNECTIONS = 32
 
