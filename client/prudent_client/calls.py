@@ -165,16 +165,17 @@ class Calls:
         return _results(Receipt, answers, [one.decision_id for one in requests])
 
     def observe(self, campaign_id: str, observations: Sequence[Observation]) -> Call[ObservationsReceipt]:
-        """Observations made elsewhere, in parts within the limits."""
-        accepted = duplicates = observations_learned = head = 0
+        """Observations made elsewhere, in parts within the limits. Without any, the counts are the campaign's own."""
+        receipts = []
         for _, content in _parts([one.body() for one in observations]):
             response = yield from self.send("POST", f"{campaign_path(campaign_id)}/observations", content)
-            receipt = _parse(ObservationsReceipt, response)
-            accepted += receipt.accepted
-            duplicates += receipt.duplicates
-            observations_learned, head = receipt.observations, receipt.head
+            receipts.append(_parse(ObservationsReceipt, response))
+        last = receipts[-1] if receipts else (yield from self.get_campaign(campaign_id))
         return ObservationsReceipt(
-            accepted=accepted, duplicates=duplicates, observations=observations_learned, head=head
+            accepted=sum(one.accepted for one in receipts),
+            duplicates=sum(one.duplicates for one in receipts),
+            observations=last.observations,
+            head=last.head,
         )
 
     def batch(self, path: str, items: Sequence[JsonObject]) -> Call[list[JsonObject]]:

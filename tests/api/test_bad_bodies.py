@@ -11,7 +11,6 @@ from tests.api.bad_requests import HEADERS, ROUTES, everything, requests
 from tests.api.contract import MARKER, Json, new_id, ok, on_sqlite, problem, shared
 
 pytestmark = on_sqlite
-"""Smaller bodies are always parsed."""
 
 
 @pytest.mark.parametrize("route", ROUTES)

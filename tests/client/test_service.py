@@ -60,10 +60,14 @@ def test_the_whole_story(server_url: str) -> None:
         assert client.change_arm(name, "c", "retired").status == "retired"
         receipt = client.observe(name, [Observation(arm_id="a", reward=0.5, features=[1, 0])])
         assert (receipt.accepted, receipt.observations, receipt.head) == (1, 1, 1)
+        receipt = client.observe(name, [])
+        assert (receipt.accepted, receipt.observations, receipt.head) == (0, 1, 1)
         decision = client.select(name, arms={"a": np.array([0.9, 0.1]), "new": [0.1, 0.9]}, explain=True)
         assert decision.arms is not None
         assert {one.arm_id for one in decision.arms} == {"a", "new"}
+        assert (decision.seen, decision.observations) == (1, 1)
         first = client.reward(decision.decision_id, 0.7)
+        assert (first.sequence, first.observations) == (2, 2)
         assert client.reward(decision.decision_id, 0.7) == first.model_copy(update={"duplicate": True})
         with pytest.raises(ConflictError):
             client.reward(decision.decision_id, 0.8)
