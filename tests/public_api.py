@@ -16,12 +16,16 @@ Definition = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def listing(name: str) -> str:
-    """The interface of one of PACKAGES, a line for each name. Of the client, what `prudent_client` exports."""
+    """The interface of one of PACKAGES, a line for each name: what a package exports, and the modules beside packages.
+
+    Modules of a package whose __init__ exports some names are listed with these names only.
+    """
     folder = PACKAGES[name]
-    names = exported(folder / "__init__.py") if name == "client" else None
     lines: list[str] = []
     for path in sorted(folder.rglob("*.py")):
         module = ".".join(path.relative_to(folder.parent).with_suffix("").parts).removesuffix(".__init__")
+        beside = path.parent == folder and name == "core"
+        names = None if beside else exported(path.with_name("__init__.py"))
         found = public(ast.parse(path.read_text(encoding="utf-8")))
         kept = [f"  {line}" for owner, line in found if names is None or owner in names]
         if kept:

@@ -1,4 +1,4 @@
-"""What the simulator's own service and its own Postgres have in common as processes."""
+"""What the processes of the simulator's own service and its own Postgres have in common."""
 
 import os
 import signal
@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 _STOP_SECONDS_MAX = 15.0
-# Settings of a service the user runs elsewhere, which ours must not inherit.
+# Settings of a service that the user runs elsewhere, which ours must not inherit, and the file that may hold them.
 _FOREIGN_PREFIXES = ("PRUDENT_", "DATABASE_URL", "PG")
 
 
@@ -15,8 +15,9 @@ class ServerStartError(Exception):
 
 
 def clean_environment() -> dict[str, str]:
-    """Give our environment without the settings of other services and databases."""
-    return {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN_PREFIXES)}
+    """Give our environment without the settings of other services and databases, whether in variables or in .env."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN_PREFIXES)}
+    return kept | {"PRUDENT_ENV_FILE": ""}
 
 
 def log_tail(log: Path, lines: int = 3) -> str:

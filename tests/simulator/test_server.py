@@ -48,6 +48,17 @@ def test_the_same_seed_gives_the_same_file_on_an_own_service(server_url: str) ->
     assert gone(own)
 
 
+def test_an_own_service_has_no_settings_of_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the folder of a compose file, .env may hold the key of the service there: ours would refuse us."""
+    (tmp_path / ".env").write_text(f"PRUDENT_ADMIN_KEY={'k' * 32}\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PRUDENT_ADMIN_KEY", "k" * 32)
+    with own_server(Database.SQLITE) as own, Client(own) as client:
+        assert client.create_campaign(
+            {"campaign_id": "c", "risk": {"measure": "mean"}, "model": {"type": "multi-armed"}}
+        )
+
+
 def test_an_own_service_on_postgres_is_ready_and_gone_afterwards() -> None:
     """Database, migration and two workers come up, and end with the run."""
     with own_server(Database.POSTGRES) as own:
