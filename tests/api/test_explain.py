@@ -98,7 +98,7 @@ def test_explanations_of_an_older_version(api: httpx.Client, api_server: Server)
         connection.execute(text("UPDATE decisions SET explanation = :explanation WHERE decision_id = :id"), values)
     engine.dispose()
     again = ok(api.post("/select", json=request))
-    assert again["arms"] == [one | {"interval": None, "contributions": None} for one in old]
+    assert again["arms"] == [one | {"propensity": None, "interval": None, "contributions": None} for one in old]
 
 
 def test_large_explanations_are_cut(api: httpx.Client) -> None:

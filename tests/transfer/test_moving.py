@@ -17,7 +17,7 @@ from tests.api.contract import Json, ok
 from tests.conftest import MakeServer
 from tests.end_to_end.test_command_line import prudent
 from tests.promises import Promise, length
-from tests.servers import Server
+from tests.servers import Server, migrate
 from tests.transfer.campaigns import NAMES, assert_same, assert_same_answers, bring, make, play, without_times
 from tests.trust.invariants import prudent_verify
 
@@ -76,6 +76,7 @@ def test_a_moved_campaign_is_the_same(
                 figure += f"; import, {place}: {seconds:.2f} s, {before:.0f} to {most:.0f} MiB"
                 assert_same(http, other, name)
             promise("moving", figure)
+        migrate(urls[2])
         for name in NAMES:
             file, commands = tmp_path / f"{name}.ndjson", {}
             for command, *arguments in (
