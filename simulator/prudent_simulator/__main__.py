@@ -144,7 +144,7 @@ def run_command(
     model: Annotated[
         Layout,
         typer.Option(
-            help="Experiment 2: shared; disjoint (the paper's stacked form, one parameter an arm and a joint "
+            help="Experiment 2: shared; disjoint (the paper's stacked form, one parameter per arm and a joint "
             "radius); common-context (the service's disjoint model, a harder problem)."
         ),
     ] = Layout.SHARED,
@@ -167,7 +167,7 @@ def run_command(
         typer.Option(help="S, the bound on the parameter's norm. Default: 1, and sqrt(2) for the disjoint model."),
     ] = None,
     noise_scale: Annotated[
-        float | None, typer.Option(help="Exploration dial sigma. Default: the paper's, 0.1, 0.1 and 1.")
+        float | None, typer.Option(help="Noise scale sigma. Default: the paper's, 0.1, 0.1 and 1.")
     ] = None,
     exploration: Annotated[float, typer.Option(min=0.0, help="Factor on the bonus.")] = 1.0,
     step_schedule: Annotated[
@@ -185,12 +185,12 @@ def run_command(
     run_id: Annotated[
         str | None,
         typer.Option(
-            help="Goes into all ids. The service breaks ties by them, so fix it to repeat a run on --url to the last "
-            "digit. Default: random with --url, fixed by experiment and seed with --server."
+            help="Part of all ids. The service breaks ties by them, so set it to reproduce a run on --url exactly. "
+            "Default: random with --url, fixed by experiment and seed with --server."
         ),
     ] = None,
     api_key: Annotated[
-        str | None, typer.Option(envvar="PRUDENT_API_KEY", help="Key of a service that asks for one.")
+        str | None, typer.Option(envvar="PRUDENT_API_KEY", help="API key, if the service requires one.")
     ] = None,
 ) -> None:
     """Run an experiment or an environment of your own, print its final regrets, and save its curves."""

@@ -56,7 +56,7 @@ def test_the_table_puts_results_beside_what_to_expect() -> None:
     assert "300 [120, 200, 400, 480]" in row
     assert "229 (ball per arm)" in row
     assert "about 200" in row
-    assert "15000 decisions and rewards in 4.0 s (3750 a second)" in text
+    assert "15000 decisions and rewards in 4.0 s (3750 per second)" in text
     assert "Coverage" not in text
 
 

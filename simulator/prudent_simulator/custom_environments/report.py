@@ -77,7 +77,9 @@ def print_tables(console: Console, plan: OwnPlan, played: Played[str]) -> None:
     timings = played.timings
     if timings.pairs and timings.total_seconds > 0.0:
         speed = timings.pairs / timings.total_seconds
-        console.print(f"{timings.pairs} decisions and rewards in {timings.total_seconds:.1f} s ({speed:.0f} a second).")
+        console.print(
+            f"{timings.pairs} decisions and rewards in {timings.total_seconds:.1f} s ({speed:.0f} per second)."
+        )
 
 
 def as_json(plan: OwnPlan, played: Played[str]) -> bytes:

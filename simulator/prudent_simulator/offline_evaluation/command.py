@@ -77,13 +77,14 @@ def replay_command(
         ),
     ] = None,
     downside_weight: Annotated[
-        float | None, typer.Option(help="Judge by the expectile: a shortfall counts this many times a surplus.")
+        float | None,
+        typer.Option(help="Evaluate the expectile: a shortfall counts this many times as much as a surplus."),
     ] = None,
     level: Annotated[float | None, typer.Option(help="The same as a level, 1 / (1 + downside weight).")] = None,
     gamma: Annotated[
-        float | None, typer.Option(help="Judge by the entropic risk; below 0 is cautious. Needs reward bounds.")
+        float | None, typer.Option(help="Evaluate the entropic risk; below 0 is cautious. Needs reward bounds.")
     ] = None,
-    mean: Annotated[bool, typer.Option("--mean", help="Judge by the mean.")] = False,
+    mean: Annotated[bool, typer.Option("--mean", help="Evaluate the mean.")] = False,
     algorithm: Annotated[AlgorithmName | None, typer.Option(help="Default: the service's.")] = None,
     minimum: Annotated[float | None, typer.Option(help="Lowest possible reward.")] = None,
     maximum: Annotated[float | None, typer.Option(help="Highest possible reward.")] = None,
@@ -102,16 +103,16 @@ def replay_command(
     keep: Annotated[bool, typer.Option("--keep", help="Leave the campaign on the service.")] = False,
     run_id: Annotated[
         str | None,
-        typer.Option(help="Goes into all ids. Default: random with --url, fixed by the seed with --server."),
+        typer.Option(help="Part of all ids. Default: random with --url, fixed by the seed with --server."),
     ] = None,
     api_key: Annotated[
-        str | None, typer.Option(envvar="PRUDENT_API_KEY", help="Key of a service that asks for one.")
+        str | None, typer.Option(envvar="PRUDENT_API_KEY", help="API key, if the service requires one.")
     ] = None,
 ) -> None:
-    """Judge a campaign on a log of past decisions, before it goes live.
+    """Evaluate a campaign on a log of past decisions, before it goes live.
 
-    With uniform propensities the campaign is replayed while it learns; with others a fitted, frozen one is weighed;
-    without any, calibration and agreement are shown, which is no value estimate.
+    With uniform propensities the campaign is replayed while it learns; with others a fitted, frozen one is evaluated
+    by weighting; without any, calibration and agreement are shown, which is not an estimate of its value.
     """
     if (url is None) == (server is None):
         raise typer.BadParameter("give either --url or --server")

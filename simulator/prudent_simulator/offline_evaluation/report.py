@@ -61,8 +61,8 @@ def print_uniform(console: Console, result: UniformReplay, measure: Measure) -> 
     _say(
         console,
         f"This estimates what the campaign would have earned over its first {result.matched} rounds, learning "
-        "included, if the log's rows are independent and alike. The intervals take the matched rows as given: they do "
-        "not cover how differently another log would have taught the campaign.",
+        "included, if the log's rows are independent and identically distributed. The intervals take the matched rows "
+        "as given: they do not cover what the campaign would have learned from another log.",
     )
 
 
@@ -70,26 +70,27 @@ def print_weighted(console: Console, result: WeightedEvaluation, measure: Measur
     """Print the values of the frozen policy beside the log's, and how much the weights can carry."""
     _say(
         console,
-        f"The log's propensities differ, so the campaign was fitted on the first {result.fitted} rows, frozen, and its "
-        f"best-estimate choices were weighed on the other {result.held_out}. Risk: {measure}.",
+        f"The log's propensities differ, so the campaign was fitted on the first {result.fitted} rows and frozen, and "
+        f"its best-estimate choices were evaluated on the other {result.held_out}. Risk: {measure}.",
     )
     rows = {"campaign, SNIPS": result.snips, "campaign, IPS": result.ips, "log, same rows": result.log}
     console.print(_values("Value of the frozen campaign", measure, rows))
     _say(
         console,
-        f"Risk of the campaign (SNIPS) less the log's: {_number(result.gain)} ({_between(result.gain_interval)}).",
+        f"Risk of the campaign (SNIPS) minus that of the log: {_number(result.gain)} "
+        f"({_between(result.gain_interval)}).",
     )
     _say(
         console,
-        f"{result.matched} of {result.held_out} rows match; their weights say as much as "
-        f"{result.effective_sample_size:.0f} equally weighted rows (largest weight {_number(result.weight_max)}; mean "
-        f"weight {result.mean_weight:.3f}, standard error {result.mean_weight_error:.3f}).",
+        f"{result.matched} of {result.held_out} rows match; their effective sample size is "
+        f"{result.effective_sample_size:.0f} (largest weight {_number(result.weight_max)}; mean weight "
+        f"{result.mean_weight:.3f}, standard error {result.mean_weight_error:.3f}).",
     )
     if result.unsupported:
         _say(
             console,
-            "Do not rely on these values: the mean weight should be 1, and is not. The log gave some of the campaign's "
-            "choices no chance, or its propensities are wrong.",
+            "Do not rely on these values: the mean weight should be 1, and is not. The log never tried some of the "
+            "campaign's choices, or its propensities are wrong.",
         )
     _say(
         console,
@@ -106,7 +107,7 @@ def print_shadow(console: Console, result: Shadow, measure: Measure) -> None:
         f"earned. The campaign was fitted on the first {result.fitted} rows and compared with the other "
         f"{result.held_out}. Risk: {measure}.",
     )
-    table = Table(title="Calibration: predicted risk of the arm that was used, and what came")
+    table = Table(title="Calibration: predicted risk of the arm that was used, and observed risk")
     for column in ("Predicted from", "to", "Rows", "Predicted", "Empirical", "Off by", "95% interval", ""):
         table.add_column(column, justify="right")
     for group in result.bins:
@@ -116,11 +117,11 @@ def print_shadow(console: Console, result: Shadow, measure: Measure) -> None:
     console.print(table)
     _say(
         console,
-        "Empirical is the risk of the rewards in the row's bin; off by is the risk of reward less prediction, and 0 "
-        "for a calibrated campaign. Off by above 0: it was too cautious; below 0: not enough. By chance alone one bin "
-        "in twenty is outside its interval, and more where the bad outcomes are few in a bin.",
+        "Empirical is the risk of the rewards in the bin; off by is the risk of reward minus prediction, which is 0 "
+        "for a calibrated campaign. Above 0 the campaign was too cautious, below 0 not cautious enough. By chance "
+        "alone, one bin in twenty is outside its interval, and more where a bin has few bad outcomes.",
     )
-    arms = Table(title="Recommendations on the rows held out")
+    arms = Table(title="Recommendations on the held-out rows")
     for column in ("Arm", "Used", "Recommended", "Never used in similar cases", f"Fewer than {RARE_BELOW} times"):
         arms.add_column(column, justify="left" if column == "Arm" else "right")
     for arm in sorted(result.logged.keys() | result.recommended.keys()):
@@ -132,7 +133,7 @@ def print_shadow(console: Console, result: Shadow, measure: Measure) -> None:
     _say(
         console,
         f"The campaign agrees with the incumbent in {result.agreement:.0%} of the rows. {unsupported} of "
-        f"{result.held_out} recommendations are without support: the arm was used fewer than {RARE_BELOW} times in the "
+        f"{result.held_out} recommendations lack support: the arm was used fewer than {RARE_BELOW} times in the "
         f"{among} fitted rows.",
     )
 

@@ -102,16 +102,16 @@ def paper(
         typer.Option(help="Only this row, by its name in the report, such as 1-linucb-cr-tight; repeat for several."),
     ] = None,
     experiment: Annotated[
-        list[int] | None, typer.Option(min=1, max=3, help="Only this one; repeat for several.")
+        list[int] | None, typer.Option(min=1, max=3, help="Only this experiment; repeat for several.")
     ] = None,
     algorithm: Annotated[
-        list[AlgorithmName] | None, typer.Option(help="Only rows of this one; repeat for several.")
+        list[AlgorithmName] | None, typer.Option(help="Only rows of this algorithm; repeat for several.")
     ] = None,
     replications: Annotated[int, typer.Option(min=1, max=10_000, help="Independent repetitions.")] = 500,
     rounds: Annotated[int, typer.Option(min=1, max=ROUNDS_MAX, help="Rounds in each.")] = 1500,
     seed: Annotated[int, typer.Option(min=0, max=2**53 - 1, help="Seed of all random numbers.")] = 0,
     block: Annotated[
-        int, typer.Option(min=1, max=1_000, help="Replications a cell: campaigns played side by side.")
+        int, typer.Option(min=1, max=1_000, help="Replications per cell: campaigns played side by side.")
     ] = BLOCK,
     servers: Annotated[
         int | None,
@@ -124,7 +124,7 @@ def paper(
     ] = None,
     url: Annotated[str | None, typer.Option(help="Play on a running service instead of our own servers.")] = None,
     api_key: Annotated[
-        str | None, typer.Option(envvar="PRUDENT_API_KEY", help="Key of a service that asks for one.")
+        str | None, typer.Option(envvar="PRUDENT_API_KEY", help="API key, if the service requires one.")
     ] = None,
 ) -> None:
     """Replay the paper's whole grid, or a part of it, through the service.

@@ -47,7 +47,7 @@ def table(path: Path, *, propensity: bool, tilt: float = 0.0) -> Path:
     ("propensity", "tilt", "judged", "words"),
     [
         (True, 0.0, "uniform", "over its first"),
-        (True, 0.2, "weighted", "equally weighted rows"),
+        (True, 0.2, "weighted", "effective sample size"),
         (False, 0.0, "shadow", "This is not a value estimate"),
     ],
 )
