@@ -91,7 +91,7 @@ def reward(number: int, decision: Json) -> Json:
 def without_times(exported: bytes) -> list[Json]:
     """The lines of an export, less what differs between two exports of the same campaign: its time and its digest.
 
-    And the number of decisions in the header, which is for progress bars: under load more may follow. The trailer has all.
+    Nor the header's number of decisions, for progress bars: under load more may follow. The trailer's is exact.
     """
     found = [orjson.loads(line) for line in exported.splitlines()]
     del found[0]["exported_at"], found[0]["decisions"], found[-1]["digest"]
