@@ -19,7 +19,7 @@ from tests.servers import Postgres, Server
 _current = settings.get_profile(settings.get_current_profile_name())
 settings.register_profile("prudent", _current, deadline=None, print_blob=True)
 settings.load_profile("prudent")
-LONG = {"trust", "transfer", "tests"}
+LONG = {"trust", "transfer", "end_to_end", "paper", "dashboard"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

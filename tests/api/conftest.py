@@ -6,14 +6,15 @@ import httpx
 import pytest
 
 from tests.api.contract import Json, create, disjoint, ok, select, shared
-from tests.servers import Postgres, Server, migrate
+from tests.conftest import migrate_empty
+from tests.servers import Postgres, Server
 
 
 @pytest.fixture(scope="session")
 def postgres_server(postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """The service on PostgreSQL, shared by the tests of the API."""
     url = postgres.create_database()
-    migrate(url)
+    migrate_empty(url)
     shared = Server(url, tmp_path_factory.mktemp("postgres-server") / "server.log")
     shared.start()
     yield shared

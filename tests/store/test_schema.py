@@ -40,10 +40,10 @@ def test_a_migration_may_be_slow_between_statements(postgres_database: str, monk
     read = schema.current_revision
 
     def read_slowly(connection: Connection) -> str | None:
-        time.sleep(0.2)
+        time.sleep(0.7)
         return read(connection)
 
-    monkeypatch.setattr(engines, "IDLE_IN_TRANSACTION_TIMEOUT_MS", 50)
+    monkeypatch.setattr(engines, "IDLE_IN_TRANSACTION_TIMEOUT_MS", 500)
     monkeypatch.setattr(schema, "current_revision", read_slowly)
     engine = create_write_engine(parse_database_url(postgres_database))
     assert migrate(engine) == (None, latest_revision())

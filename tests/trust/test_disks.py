@@ -13,7 +13,7 @@ import pytest
 
 from tests.conftest import MakeServer
 from tests.promises import Promise
-from tests.servers import Postgres, Server, ServerError, migrate, mount_small, unmount
+from tests.servers import Postgres, Server, ServerError, mount_small, unmount
 from tests.trust.capped import PAGES_FILE, UNLIMITED
 from tests.trust.invariants import check, prudent_verify
 from tests.trust.load import Load, Record, create_campaigns, send_again
@@ -131,7 +131,6 @@ def small_postgres() -> Iterator[Postgres]:
 def test_a_postgres_on_a_full_volume(make_server: MakeServer, small_postgres: Postgres, promise: Promise) -> None:
     """R11. PostgreSQL stops itself when it cannot write its log: an operator clears the disk and starts it again."""
     database_url = small_postgres.create_database()
-    migrate(database_url)
     server = make_server(database_url)
     ballast = small_postgres.data / "ballast"
 

@@ -18,9 +18,9 @@ from prudent.core.snapshot import pack, unpack
 from prudent.ledger.commands import Describe, Observe, WarmStart
 from prudent.ledger.verification import verify
 from prudent.settings import Limits
-from tests.conftest import MakeServer
+from tests.conftest import MakeServer, migrate_empty
 from tests.ledger.conftest import Worker
-from tests.servers import ROOT, Postgres, Server, clean_environment, migrate
+from tests.servers import ROOT, Postgres, Server, clean_environment
 from tests.trust.load import create_campaigns
 
 PAGE_BYTES = 4096
@@ -44,7 +44,7 @@ def refusal(database_url: str) -> str:
 
 def test_an_unknown_schema_is_refused(database_url: str) -> None:
     """An older version would write rows that the newer schema gives another meaning."""
-    migrate(database_url)
+    migrate_empty(database_url)
     change = "UPDATE alembic_version SET version_num = '9999'"
     if database_url.startswith("sqlite"):
         with contextlib.closing(sqlite3.connect(database_url.removeprefix("sqlite:///"))) as file, file:
@@ -69,13 +69,13 @@ def without_fsync(lone_postgres: Postgres) -> Iterator[None]:
 
 def test_a_database_that_does_not_sync_is_refused(lone_database: str, without_fsync: None) -> None:
     """A power cut would take back what was acknowledged."""
-    migrate(lone_database)
+    migrate_empty(lone_database)
     assert "fsync=off" in refusal(lone_database)
 
 
 def test_a_database_that_answers_before_it_syncs_is_refused(lone_database: str) -> None:
     """The same, by a setting that the role or the database may carry."""
-    migrate(lone_database)
+    migrate_empty(lone_database)
     with psycopg.connect(lone_database, autocommit=True) as connection:
         name = lone_database.rpartition("/")[2]
         connection.execute(f"ALTER DATABASE {name} SET synchronous_commit = off".encode())

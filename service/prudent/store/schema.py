@@ -63,9 +63,9 @@ def migrate(engine: Engine) -> tuple[str | None, str]:
     with engine.begin() as connection:
         if connection.dialect.name == "postgresql":
             connection.connection.driver_connection.seconds_max = math.inf  # type: ignore[union-attr]  # our own class
+            connection.execute(text("SET LOCAL idle_in_transaction_session_timeout = 0"))  # while Alembic is imported
             connection.execute(text("SET LOCAL lock_timeout = 0"))
             connection.execute(text("SET LOCAL statement_timeout = 0"))
-            connection.execute(text("SET LOCAL idle_in_transaction_session_timeout = 0"))  # while Alembic is imported
             connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": ADVISORY_LOCK})
         before = current_revision(connection)
         if before != latest_revision():
