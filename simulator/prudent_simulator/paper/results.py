@@ -121,6 +121,6 @@ def problem_title(problem: str) -> str:
     described = {
         "": "",
         Layout.SHARED: ", one parameter for both arms",
-        Layout.DISJOINT: ", one parameter an arm, joint radius",
+        Layout.DISJOINT: ", one parameter per arm, joint radius",
     }
     return f"Experiment {experiment}{described[layout]}"

@@ -85,7 +85,7 @@ def regret_table(results: Results, problem: str) -> Table:
         *_PERCENTILE_COLUMNS,
         Column("mean", "mean"),
         Column("published", "published", is_text=True),
-        Column("expected", "simulated apart", is_text=True),
+        Column("expected", "independent simulations", is_text=True),
         Column("replications", "runs"),
     )
     return Table(
@@ -108,7 +108,7 @@ def regret_table(results: Results, problem: str) -> Table:
 
 
 _RATIOS = (
-    ("gradient descent, steps of the theory", _GRADIENT, Variant.PAPER),
+    ("gradient descent, theoretical steps", _GRADIENT, Variant.PAPER),
     ("gradient descent, published steps 0.1/n", _GRADIENT, Variant.HARMONIC),
     ("one pass", _ONEPASS, Variant.PAPER),
     ("tight bonus", _EXACT, Variant.TIGHT),
@@ -140,10 +140,10 @@ def runtime_table(results: Results, runtimes: Runtimes | None) -> Table:
     """Seconds for one run of every row, in process and over HTTP."""
     columns = (
         Column("row", "row", is_text=True),
-        Column("in_process_seconds", "in process, s a run", digits=3),
-        Column("http_seconds", "over HTTP, s a run", digits=3),
-        Column("http_pair_microseconds", "over HTTP, µs a pair"),
-        Column("cpu_pair_microseconds", "processor, µs a pair"),
+        Column("in_process_seconds", "in process, s per run", digits=3),
+        Column("http_seconds", "over HTTP, s per run", digits=3),
+        Column("http_pair_microseconds", "over HTTP, µs per pair"),
+        Column("cpu_pair_microseconds", "processor, µs per pair"),
         Column("server_pair_microseconds", "of the server"),
         Column("client_pair_microseconds", "of the client"),
     )
