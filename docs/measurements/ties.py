@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from prudent.core.confidence import ConfidenceSettings
 from prudent.core.estimators import ExactMinimizer
-from prudent.core.measures import ExpectileLoss
-from prudent.core.policy import FeatureMap, Policy, Scores, choose
+from prudent.core.exploration import ExplorationRule, Scores, Standing, choose
+from prudent.core.measures import Expectile, ExpectileLoss
+from prudent.core.policy import FeatureMap, Policy
 
 MEANS = np.array([0.4, 0.5, 0.6])
 SPREAD = 0.1
@@ -25,17 +26,18 @@ Floats = NDArray[np.float64]
 
 def relative(scores: Scores, plays: list[int], name: str) -> tuple[int, float]:
     """The service's rule: within 1e-9 of the largest |estimate| + bonus."""
-    choice = choose(scores, plays=plays, warmup=WARMUP, explore=True, tie_seed=(0, name))
+    rule = ExplorationRule(warmup=WARMUP)
+    choice = choose(scores, rule, Standing(plays=plays), explore=True, seed=(0, name))
     return choice.position, choice.propensity
 
 
 def absolute(scores: Scores, plays: list[int], name: str) -> tuple[int, float]:
     """The other rule: within 1e-9 max(1, |best|) of the best index."""
-    best = float(scores.indexes.max())
-    tied = np.flatnonzero(scores.indexes >= best - 1e-9 * max(1.0, abs(best)))
+    indexes = scores.estimates + scores.widths
+    best = float(indexes.max())
     # Indexes of 1 and 0 are tied for nobody: only the draw among the tied, and the warm-up, are the service's.
-    marked = np.isin(np.arange(len(scores.indexes)), tied).astype(np.float64)
-    return relative(Scores(marked, np.zeros_like(marked), marked), plays, name)
+    marked = (indexes >= best - 1e-9 * max(1.0, abs(best))).astype(np.float64)
+    return relative(Scores(marked, np.zeros_like(marked), np.zeros_like(marked)), plays, name)
 
 
 def play(rule: Callable[[Scores, list[int], str], tuple[int, float]], unit: float) -> tuple[Floats, float]:
@@ -43,12 +45,14 @@ def play(rule: Callable[[Scores, list[int], str], tuple[int, float]], unit: floa
     rewards = (MEANS + SPREAD * np.random.default_rng(1).standard_normal((ROUNDS, len(MEANS)))) * unit
     arms = len(MEANS)
     policy = Policy(
-        loss=ExpectileLoss(0.1),
+        measure=Expectile(0.1),
         estimator=ExactMinimizer(ExpectileLoss(0.1), arms, 1, 1.0, None),
         feature_map=FeatureMap(np.zeros(0), np.ones(0), intercept=True),
         confidence=ConfidenceSettings(regularization=1.0),
         exploration=1.0,
         blocks_at_creation=arms,
+        arms=arms,
+        centred=False,
     )
     plays, ties = [0] * arms, 0
     for number in range(ROUNDS):
