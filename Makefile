@@ -46,17 +46,19 @@ test: $(VENV)/.dev ## Install everything, check the code, and run all tests
 soak: $(VENV)/.dev ## The tests of load, learning and numbers at full length (about half an hour)
 	SOAK_SECONDS=10 SOAK_ROUNDS=1500 SOAK_SEEDS=20 SOAK_UPDATES=100000 SOAK_PROBLEMS=1000 SOAK_TINY=6000 \
 		$(BIN)/python -m pytest -s tests/end_to_end/test_concurrency.py tests/end_to_end/test_first_campaign.py \
-		tests/core/test_adversarial.py tests/core/test_exact_incremental.py tests/simulator/custom_environments/test_run.py
+		tests/core/test_adversarial.py tests/core/estimators/test_exact_incremental.py \
+		tests/simulator/custom_environments/test_run.py
 
 # The promises of docs/reliability.md at full length. A part of it: make trust TRUST='-k crash'
 trust: $(VENV)/.dev ## Every promise of docs/reliability.md at full length, and the table of figures (half an hour)
 	TRUST_ROUNDS=200 TRUST_STOPS=20 TRUST_RESTARTS=5 TRUST_DECISIONS=200 TRUST_REWARDS=5000 TRUST_FAIL_POINTS=2000 \
 		TRUST_ABORTS=1000 TRUST_EXAMPLES=6000 TRUST_STALL_SECONDS=60 TRUST_MOVED_DECISIONS=10000 TRUST_ARM_ROUNDS=1500 \
 		SOAK_UPDATES=100000 $(BIN)/python -m pytest --no-header -q --numprocesses 2 --dist worksteal $(TRUST) \
-		tests/trust tests/transfer tests/api/test_fuzz.py tests/api/test_keys.py tests/api/test_arms_come_and_go.py \
+		tests/trust tests/transfer tests/api/test_fuzz.py tests/api/test_keys.py tests/api/test_access.py \
+		tests/api/test_arms_come_and_go.py \
 		tests/end_to_end/test_hostile_bodies.py tests/end_to_end/test_hostile_connections.py \
 		tests/end_to_end/test_reproducibility.py tests/core/test_adversarial.py \
-		tests/core/test_solver.py tests/core/test_distributions.py tests/core/measures
+		tests/core/numerics/test_newton.py tests/core/test_distributions.py tests/core/measures
 
 pictures: $(VENV)/.dev ## Play the dashboard's user story in Chromium; writes docs/pictures/dashboard-*.png
 	DASHBOARD_PICTURES=docs/pictures $(BIN)/python -m pytest tests/dashboard/test_story.py

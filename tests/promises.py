@@ -34,7 +34,7 @@ PROMISES = {
 }
 LINKED = {
     "R28": ("tests/core/test_adversarial.py",),
-    "R29": ("tests/core/test_solver.py", "tests/core/test_distributions.py", "tests/core/measures"),
+    "R29": ("tests/core/numerics/test_newton.py", "tests/core/test_distributions.py", "tests/core/measures"),
     "R33": ("tests/end_to_end/test_reproducibility.py",),
 }
 FIGURE = "promise"

@@ -2,55 +2,24 @@
 
 import http.client as http_client
 import json
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from traceback import format_exception
 from typing import Any
 
 import httpx
 import pytest
-from click.testing import Result
-from sqlalchemy import text
-from typer.testing import CliRunner
 
-from prudent.__main__ import app
-from prudent.preflight import NotServableError, _check_access, is_loopback
 from prudent.security.keys import role_needed
-from prudent.settings import InvalidSettingError, read_settings
-from prudent.store.engines import create_read_engine, parse_database_url
 from tests.api.contract import ok, problem
+from tests.api.keys import ADMIN_KEY, ARMS, CALLS, CAMPAIGN, make_key, prudent
 from tests.conftest import MakeServer, migrate_empty
 from tests.promises import Promise
-from tests.servers import HOST, Server, clean_environment, free_port
+from tests.servers import HOST, Server
 
-ADMIN_KEY = "an-admin-key-that-an-operator-chose"
 REFRESH_SECONDS = 1
 SEEN_SECONDS_MAX = 15
 ROLES = ("reader", "writer", "admin")
-CAMPAIGN = {"campaign_id": "c", "risk": {"measure": "mean"}, "model": {"type": "multi-armed"}}
-ARMS = {"arms": [{"arm_id": "a"}], "algorithm": {"warmup": 0}}
-CALLS: list[tuple[str, str, Any, str]] = [
-    ("GET", "/campaigns", None, "reader"),
-    ("GET", "/campaigns/c", None, "reader"),
-    ("GET", "/campaigns/c/model", None, "reader"),
-    ("GET", "/campaigns/c/report", None, "reader"),
-    ("GET", "/campaigns/c/decisions", None, "reader"),
-    ("GET", "/campaigns/c/export", None, "reader"),
-    ("GET", "/metrics", None, "reader"),
-    ("POST", "/select", {"campaign_id": "c", "decision_id": "d"}, "writer"),
-    ("POST", "/reward", {"decision_id": "d", "reward": 1}, "writer"),
-    ("POST", "/select/batch", {"items": [{"campaign_id": "c"}]}, "writer"),
-    ("POST", "/reward/batch", {"items": [{"decision_id": "d", "reward": 1}]}, "writer"),
-    ("POST", "/campaigns/c/observations", {"items": [{"arm_id": "a", "reward": 1}]}, "writer"),
-    ("POST", "/campaigns", CAMPAIGN | ARMS, "admin"),
-    ("PATCH", "/campaigns/c", {"description": "changed"}, "admin"),
-    ("POST", "/campaigns/c/arms", {"arm_id": "b"}, "admin"),
-    ("PATCH", "/campaigns/c/arms/b", {"status": "paused"}, "admin"),
-    ("DELETE", "/campaigns/d?confirm=d", None, "admin"),
-]
 BAD_KEYS = {
     "wrong": b"prudent_" + b"x" * 43,
     "empty": b"",
@@ -63,26 +32,6 @@ BAD_KEYS = {
     "with-name": b"admin:" + ADMIN_KEY.encode(),
     "upper-case": ADMIN_KEY.upper().encode(),
 }
-
-
-def prudent(*arguments: str, environment: dict[str, str] | None = None) -> Result:
-    """Run a command in this process, where it takes no second to start."""
-    return CliRunner().invoke(app, arguments, env=environment)
-
-
-def serve(*arguments: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    """Try to serve, where it is refused."""
-    command = [sys.executable, "-m", "prudent", "serve", "--port", str(free_port()), *arguments]
-    return subprocess.run(
-        command, capture_output=True, text=True, timeout=60, env=clean_environment(environment), check=False
-    )
-
-
-def make_key(database_url: str, name: str, role: str) -> str:
-    """A new key."""
-    done = prudent("keys", "create", name, "--role", role, "--database-url", database_url)
-    assert done.exit_code == 0, done.stderr
-    return done.stdout.strip()
 
 
 def statuses_until(http: httpx.Client, wanted: int, headers: dict[str, str]) -> set[int]:
@@ -277,122 +226,6 @@ def test_keys_are_seen_while_the_service_runs(make_server: MakeServer, database_
         server.restart()  # all keys are revoked: it must not be open again
         problem(client.get("/campaigns"), 401)
         problem(client.get("/campaigns", headers=headers), 401)
-
-
-def test_only_digests_are_stored(database_url: str) -> None:
-    """A stolen backup would be a stolen key."""
-    migrate_empty(database_url)
-    key = make_key(database_url, "app", "writer")
-    assert key.startswith("prudent_")
-    assert len(key) >= 40
-    engine = create_read_engine(parse_database_url(database_url))
-    with engine.connect() as connection:
-        stored = repr(connection.execute(text("SELECT * FROM api_keys")).all())
-    engine.dispose()
-    assert key[8:-4] not in stored
-    assert key[-4:] in stored
-    shown = prudent("keys", "list", "--json", "--database-url", database_url)
-    (row,) = json.loads(shown.stdout)
-    assert (row["name"], row["role"], row["ending"], row["revoked_at"]) == ("app", "writer", key[-4:], None)
-    assert key not in shown.stdout + shown.stderr
-
-
-@pytest.mark.parametrize(
-    ("arguments", "reason"),
-    [
-        (("create", "app", "--role", "writer"), "named app"),
-        (("create", "a b", "--role", "writer"), "letters, digits"),
-        (("create", "b", "--role", "reader", "--note", "x" * 201), "note"),
-        (("create", "b", "--role", "reader", "--note", "a\nb"), "note"),
-        (("create", "b", "--role", "owner"), "reader"),
-        (("revoke", "nobody"), "no valid key"),
-    ],
-)
-def test_key_commands_refuse_what_makes_no_sense(sqlite_database: str, arguments: tuple[str, ...], reason: str) -> None:
-    """A second key of one name could not be revoked alone; a typing error would revoke nothing in silence."""
-    migrate_empty(sqlite_database)
-    make_key(sqlite_database, "app", "writer")
-    done = prudent("keys", *arguments, "--database-url", sqlite_database)
-    assert done.exit_code in {1, 2}
-    assert reason in done.stderr
-    assert len(json.loads(prudent("keys", "list", "--json", "--database-url", sqlite_database).stdout)) == 1
-
-
-def test_a_revoked_name_can_be_used_again(sqlite_database: str) -> None:
-    """Otherwise nobody could replace a lost key under its name."""
-    migrate_empty(sqlite_database)
-    first = make_key(sqlite_database, "app", "writer")
-    assert prudent("keys", "revoke", "app", "--database-url", sqlite_database).exit_code == 0
-    assert prudent("keys", "revoke", "app", "--database-url", sqlite_database).exit_code == 1
-    assert make_key(sqlite_database, "app", "writer") != first
-
-
-def test_an_open_service_is_refused_to_other_machines(database_url: str) -> None:
-    """R22, B37. A forgotten key would leave the data to everybody on the network."""
-    migrate_empty(database_url)
-    done = serve("--host", "0.0.0.0", "--database-url", database_url)  # noqa: S104
-    assert done.returncode == 1
-    assert "prudent keys create" in done.stderr
-    assert "PRUDENT_ADMIN_KEY" in done.stderr
-    everywhere = read_settings(database_url=database_url, host="0.0.0.0")  # noqa: S104
-    engine = create_read_engine(parse_database_url(database_url))
-    with pytest.raises(NotServableError, match="PRUDENT_AUTH is off"):
-        _check_access(everywhere.model_copy(update={"auth": False, "admin_key": ADMIN_KEY}), engine)
-    make_key(database_url, "app", "writer")
-    _check_access(everywhere, engine)
-    assert prudent("keys", "revoke", "app", "--database-url", database_url).exit_code == 0
-    with pytest.raises(NotServableError, match="prudent keys create"):  # a revoked key opens nothing
-        _check_access(everywhere, engine)
-    engine.dispose()
-
-
-def test_loopback_is_told_from_the_rest() -> None:
-    """An address that looks local and is not would be served without keys."""
-    assert all(is_loopback(host) for host in ("127.0.0.1", "127.8.8.8", "::1", "localhost"))
-    others = ("0.0.0.0", "::", "", "10.0.0.1", "127.0.0.1.example.org", "127.1", "localhost.", "::ffff:10.0.0.1")  # noqa: S104
-    assert not any(is_loopback(host) for host in others)
-
-
-def test_the_operators_key_opens_the_first_door(sqlite_database: str, make_server: MakeServer) -> None:
-    """In a container there is nobody to make the first key."""
-    server = make_server(sqlite_database, start=False, environment={"PRUDENT_ADMIN_KEY": ADMIN_KEY})
-    server.arguments = ["--host", "0.0.0.0"]  # noqa: S104  # the last one counts
-    server.start()
-    with httpx.Client(base_url=f"http://{HOST}:{server.port}", trust_env=False) as client:
-        problem(client.get("/campaigns"), 401)
-        ok(client.get("/campaigns", headers={"X-API-Key": ADMIN_KEY}))
-
-
-@pytest.mark.parametrize("key", ["short", "x" * 31, "x" * 31 + " x", "ü" * 40])
-def test_a_weak_key_of_the_operator_is_refused_unseen(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A password of six letters could be guessed; the message goes to a log."""
-    monkeypatch.setenv("PRUDENT_ADMIN_KEY", key)
-    with pytest.raises(InvalidSettingError, match="PRUDENT_ADMIN_KEY") as refused:
-        read_settings()
-    assert key not in "".join(format_exception(refused.value))
-    monkeypatch.setenv("PRUDENT_ADMIN_KEY", ADMIN_KEY)
-    assert ADMIN_KEY not in repr(read_settings())
-
-
-def test_without_keys_a_loopback_service_stays_open_if_it_is_told_to(
-    sqlite_database: str, make_server: MakeServer
-) -> None:
-    """Behind a proxy that asks for passwords on the same machine."""
-    migrate_empty(sqlite_database)
-    make_key(sqlite_database, "app", "writer")
-    server = make_server(sqlite_database, environment={"PRUDENT_AUTH": "off"})
-    with httpx.Client(base_url=server.url, trust_env=False) as client:
-        ok(client.get("/campaigns"))
-
-
-def test_an_open_service_answers_to_localhost_only(client: httpx.Client, server: Server) -> None:
-    """A page whose name was made to lead to this machine could read and reward through a visitor's browser."""
-    for host in ("evil.example", f"evil.example:{server.port}", "localhost.evil.example", "127.0.0.1.evil.example", ""):
-        for method, path, body, _ in CALLS:
-            problem(client.request(method, path, json=body, headers={"Host": host}), 403)
-    for host in ("localhost", f"LocalHost:{server.port}", "127.0.0.1", f"[::1]:{server.port}"):
-        ok(client.get("/campaigns", headers={"Host": host}))
-    ok(client.get("/health/live", headers={"Host": "probe.example"}))
 
 
 def test_verify_takes_a_key(closed: Closed) -> None:

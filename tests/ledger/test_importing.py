@@ -112,7 +112,7 @@ def test_a_clients_reward_wins_over_a_staged_log_row(worker: Worker) -> None:
     assert (decision.campaign_id, receipt.campaign_id, receipt.duplicate) == ("other", "other", False)
     with pytest.raises(ConflictError, match="another campaign"):
         worker.administer(decisions(key, range(1, 4)))
-    with pytest.raises(ConflictError, match="meanwhile"):
+    with pytest.raises(ConflictError, match="in the meantime"):
         worker.administer(finish(key, 3))
     worker.administer(AbandonImport(key))
     assert not [fault for one in verify(worker.read) for fault in one.faults]

@@ -4,7 +4,6 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,6 @@ from prudent.errors import (
 from prudent.ledger.batch import BEHIND_MAX
 from prudent.ledger.commands import (
     AddArm,
-    ChangeArm,
     ChangeCampaign,
     Decision,
     DeleteCampaign,
@@ -28,18 +26,12 @@ from prudent.ledger.commands import (
     Expire,
     Observe,
     Reward,
-    RewardReceipt,
     Select,
     WarmStart,
 )
-from prudent.ledger.verification import verify
 from prudent.settings import Limits
-
-from .conftest import Worker
-
-
-def faults(worker: Worker) -> list[str]:
-    return [fault for verdict in verify(worker.read) for fault in verdict.faults]
+from tests.ledger.conftest import Worker
+from tests.ledger.replays import assert_live_equals_replay, faults
 
 
 def rows(worker: Worker, statement: str) -> list[Any]:
@@ -116,14 +108,6 @@ def test_a_failed_batch_is_undone_and_run_again(worker: Worker, algorithm: str) 
     assert (before.observations, after.observations) == (12, 13)
     assert not faults(worker)
     assert_live_equals_replay(worker)
-
-
-def assert_live_equals_replay(worker: Worker) -> None:
-    verdicts = list(verify(worker.read, lambda name: asdict(worker.one(Describe(name)))))
-    assert [(one.campaign_id, one.live, one.faults) for one in verdicts] == [
-        (one.campaign_id, "equal", []) for one in verdicts
-    ]
-    assert verdicts
 
 
 def test_a_failed_commit_is_reported_as_unknown_and_leaves_no_trace(worker: Worker) -> None:
@@ -237,41 +221,6 @@ def test_deadlines_are_found_without_a_request(worker: Worker) -> None:
     assert rows(worker, "SELECT decision_id, source FROM observations") == [("d", "default")]
 
 
-def test_a_recreated_campaign_starts_anew_on_every_worker(make_worker: Callable[..., Worker]) -> None:
-    """Another worker's memory of the deleted campaign must not reach the new one's log."""
-    first, second = make_worker(), make_worker()
-    first.create("c")
-    for worker in (first, second):
-        worker.run(Select("c", f"d{id(worker)}"), Reward(f"d{id(worker)}", 9.0))
-    first.administer(DeleteCampaign("c"))
-    with pytest.raises(NotFoundError):
-        second.one(Select("c"))
-    with pytest.raises(NotFoundError):
-        second.one(Reward(f"d{id(second)}", 9.0))
-    first.create("c", risk={"measure": "expectile", "level": 0.1}, algorithm={"name": "linucb-cr"})
-    # the same ids again, before the old rows are purged
-    for worker in (second, first):
-        decision, receipt = worker.run(Select("c", f"d{id(worker)}"), Reward(f"d{id(worker)}", 1.0))
-        assert isinstance(decision, Decision), decision
-        assert isinstance(receipt, RewardReceipt), receipt
-    assert receipt.sequence == 2
-    assert not faults(first)
-
-
-def test_many_campaigns_recreated_at_once_are_all_found(make_worker: Callable[..., Worker]) -> None:
-    """One batch may meet more stale names than it may be run again."""
-    first, second = make_worker(), make_worker()
-    names = [f"c{number}" for number in range(10)]
-    for generation in range(2):
-        for name in names:
-            first.create(name)
-        for worker in (first, second):
-            outcomes = worker.run(*(Select(name, f"{name}.{id(worker)}") for name in names))
-            assert [type(one) for one in outcomes] == [Decision] * 10
-        for name in names if generation == 0 else ():
-            first.administer(DeleteCampaign(name))
-
-
 def test_a_deleted_campaign_is_purged(worker: Worker) -> None:
     """Deleting must free the disk."""
     worker.create("c")
@@ -296,69 +245,6 @@ def test_a_pause_stores_without_learning_and_activation_catches_up(make_worker: 
     assert (stopped.observations, stopped.head) == (0, 10)
     worker.administer(ChangeCampaign("paused", status="active"))
     assert worker.one(Describe("paused")).state_digest == worker.one(Describe("plain")).state_digest
-
-
-def test_a_retired_arm_on_one_worker_is_retired_on_the_other(make_worker: Callable[..., Worker]) -> None:
-    """A change must hold at the next request, on every worker (W41)."""
-    first, second = make_worker(), make_worker()
-    first.create("c", algorithm={"name": "linucb", "warmup": 0})
-    assert isinstance(second.one(Select("c")), Decision)
-    first.administer(ChangeArm("c", "a", "retired"))
-    assert {second.one(Select("c", f"d{i}")).row.arm_id for i in range(8)} == {"b"}
-
-
-def test_two_workers_warm_up_together(make_worker: Callable[..., Worker]) -> None:
-    """Plays must be counted over all workers, or the warm-up would repeat on each."""
-    first, second = make_worker(), make_worker()
-    first.create("c", algorithm={"name": "linucb", "warmup": 3})
-    reasons = []
-    for number in range(8):
-        decision = (first, second)[number % 2].one(Select("c", f"d{number}"))
-        reasons.append(decision.row.reason)
-    assert reasons == ["warmup"] * 6 + ["index"] * 2
-
-
-def test_the_same_id_on_two_workers_at_once_is_one_decision(make_worker: Callable[..., Worker]) -> None:
-    """Losing the race must not fail the loser, nor another command of its batch."""
-    workers = [make_worker(), make_worker()]
-    workers[0].create("c", algorithm={"name": "linucb", "warmup": 0})
-    workers[1].one(Select("c"))
-    outcomes: list[list[Any]] = [[], []]
-
-    def race(place: int) -> None:
-        for number in range(40):
-            commands = [Select("c", f"same{number}"), Select("c", f"own{place}-{number}")]
-            outcomes[place] += workers[place].run(*commands)
-
-    threads = [threading.Thread(target=race, args=(place,)) for place in (0, 1)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert {type(one) for side in outcomes for one in side} == {Decision}
-    assert outcomes[0][::2] == outcomes[1][::2]
-    assert not faults(workers[0])
-
-
-def test_concurrent_rewards_of_two_workers_are_all_learned(make_worker: Callable[..., Worker]) -> None:
-    """No lost update: sequences 1 to n, each once, and both workers agree with the replay."""
-    workers = [make_worker(), make_worker()]
-    workers[0].create("c", algorithm={"name": "linucb-ogd-cr"}, risk={"measure": "expectile", "level": 0.2})
-    draw = np.random.default_rng(3)
-    rewards = draw.standard_normal(200).tolist()
-
-    def teach(place: int) -> None:
-        for number in range(place, 200, 2):
-            workers[place].run(Select("c", f"d{number}"), Reward(f"d{number}", rewards[number]))
-
-    threads = [threading.Thread(target=teach, args=(place,)) for place in (0, 1)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for worker in workers:
-        assert worker.one(Describe("c")).observations == 200
-        assert_live_equals_replay(worker)
 
 
 @pytest.mark.parametrize("algorithm", ["linucb", "linucb-cr", "linucb-ogd-cr"])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from prudent.core.estimators import Ridge
-from tests.core.test_estimators import D, observations
+from tests.core.estimators.test_estimators import D, observations
 
 ROWS = 200
 # the spread of the features' scales, and the ridge

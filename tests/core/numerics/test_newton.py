@@ -13,7 +13,7 @@ from prudent.core.measures import EntropicLoss, ExpectileLoss, SquaredLoss
 from prudent.core.numerics.cholesky import Factor
 from prudent.core.numerics.newton import minimise
 
-CASES = json.loads((Path(__file__).parent / "reference" / "erm.json").read_text())["cases"]
+CASES = json.loads((Path(__file__).parents[1] / "reference" / "erm.json").read_text())["cases"]
 
 
 def loss_of(case):

@@ -6,7 +6,7 @@ import pytest
 from prudent.core.estimators import OnlineGradient
 from prudent.core.measures import EntropicLoss, ExpectileLoss, SquaredLoss
 from prudent.core.numerics.newton import minimise
-from tests.core.test_estimators import D, observations, online
+from tests.core.estimators.test_estimators import D, observations, online
 
 
 class PlainDescent:

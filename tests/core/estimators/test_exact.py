@@ -7,8 +7,8 @@ from scipy import stats
 from prudent.core.estimators import ExactMinimizer
 from prudent.core.measures import EntropicLoss, ExpectileLoss
 from prudent.core.numerics.newton import minimise
-from tests.core.test_estimators import D, observations
-from tests.core.test_exact_incremental import gaussian
+from tests.core.estimators.test_estimators import D, observations
+from tests.core.estimators.test_exact_incremental import gaussian
 
 
 def test_exact_is_the_minimiser_of_each_block(rng):

@@ -1,0 +1,44 @@
+"""Keys for tests, made by the commands that operators use."""
+
+from typing import Any
+
+from click.testing import Result
+from typer.testing import CliRunner
+
+from prudent.__main__ import app
+
+ADMIN_KEY = "an-admin-key-that-an-operator-chose"
+CAMPAIGN = {"campaign_id": "c", "risk": {"measure": "mean"}, "model": {"type": "multi-armed"}}
+ARMS = {"arms": [{"arm_id": "a"}], "algorithm": {"warmup": 0}}
+CALLS: list[tuple[str, str, Any, str]] = [
+    ("GET", "/campaigns", None, "reader"),
+    ("GET", "/campaigns/c", None, "reader"),
+    ("GET", "/campaigns/c/model", None, "reader"),
+    ("GET", "/campaigns/c/report", None, "reader"),
+    ("GET", "/campaigns/c/decisions", None, "reader"),
+    ("GET", "/campaigns/c/export", None, "reader"),
+    ("GET", "/metrics", None, "reader"),
+    ("POST", "/select", {"campaign_id": "c", "decision_id": "d"}, "writer"),
+    ("POST", "/reward", {"decision_id": "d", "reward": 1}, "writer"),
+    ("POST", "/select/batch", {"items": [{"campaign_id": "c"}]}, "writer"),
+    ("POST", "/reward/batch", {"items": [{"decision_id": "d", "reward": 1}]}, "writer"),
+    ("POST", "/campaigns/c/observations", {"items": [{"arm_id": "a", "reward": 1}]}, "writer"),
+    ("POST", "/campaigns", CAMPAIGN | ARMS, "admin"),
+    ("PATCH", "/campaigns/c", {"description": "changed"}, "admin"),
+    ("POST", "/campaigns/c/arms", {"arm_id": "b"}, "admin"),
+    ("PATCH", "/campaigns/c/arms/b", {"status": "paused"}, "admin"),
+    ("DELETE", "/campaigns/d?confirm=d", None, "admin"),
+]
+"""Method, path, body and the least role that may."""
+
+
+def prudent(*arguments: str, environment: dict[str, str] | None = None) -> Result:
+    """Run a command in this process, where it takes no second to start."""
+    return CliRunner().invoke(app, arguments, env=environment)
+
+
+def make_key(database_url: str, name: str, role: str) -> str:
+    """A new key."""
+    done = prudent("keys", "create", name, "--role", role, "--database-url", database_url)
+    assert done.exit_code == 0, done.stderr
+    return done.stdout.strip()
