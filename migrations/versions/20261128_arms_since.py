@@ -10,12 +10,10 @@ down_revision: str | Sequence[str] | None = "0002"
 branch_labels: str | Sequence[str] | None = None
 depends_on: str | Sequence[str] | None = None
 
-KEY = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
-
 
 def upgrade() -> None:
     """Change the schema."""
-    op.add_column("arms", sa.Column("since", KEY, nullable=False, server_default="0"))
+    op.add_column("arms", sa.Column("since", sa.BigInteger(), nullable=False, server_default="0"))
 
 
 def downgrade() -> None:

@@ -1,15 +1,15 @@
 """What of a decision is shown."""
 
 import pytest
-from prudent.api.report_replies import TrailEntryReply
 from pydantic import BaseModel
 
 from prudent.api.replies import SelectReply
+from prudent.api.reports import LoggedDecisionReply
 from prudent.store.decisions import shown_columns
 from prudent.store.tables import DecisionRow
 
 
-@pytest.mark.parametrize("reply", [SelectReply, TrailEntryReply])
+@pytest.mark.parametrize("reply", [SelectReply, LoggedDecisionReply])
 def test_what_is_shown_is_documented(reply: type[BaseModel]) -> None:
     """A column that is added is in every reply at once; the API's description would not say so."""
     shown = shown_columns(DecisionRow._make(DecisionRow._fields))

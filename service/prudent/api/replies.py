@@ -13,7 +13,8 @@ from prudent.core.exploration import Reason
 from prudent.ledger.administration import CampaignRecord
 from prudent.ledger.commands import Decision, ModelReport, ObserveReceipt, RewardReceipt
 from prudent.store.decisions import shown_columns
-from prudent.store.tables import ArmRow, DecisionRow, features_from_bytes
+from prudent.store.statements import features_from_bytes
+from prudent.store.tables import ArmRow, DecisionRow
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     "default": {

@@ -31,7 +31,8 @@ from prudent.reporting.decision_log import FROM_THE_NEWEST, LoggedDecision, LogP
 from prudent.reporting.report import CampaignReport, report
 from prudent.store.read_pool import Reader
 from prudent.store.reports import LearnedReward
-from prudent.store.tables import INSTANT_MAX, features_from_bytes
+from prudent.store.statements import features_from_bytes
+from prudent.store.tables import INSTANT_MAX
 
 POSITION_PATTERN = r"([0-9]{1,19})/([A-Za-z0-9._~-]{1,128})"
 

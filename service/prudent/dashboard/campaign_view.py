@@ -21,7 +21,7 @@ from prudent.ledger.commands import ModelReport, Prospect, ScoredArm
 from prudent.reporting.collection import ArmTally
 from prudent.reporting.report import ArmReport, Learning, describe_arm, describe_learning, price_of_caution
 from prudent.store.reports import RewardedDecision
-from prudent.store.tables import features_from_bytes
+from prudent.store.statements import features_from_bytes
 
 PARAMETERS_MAX = 24
 """Features in the chart of the parameters."""

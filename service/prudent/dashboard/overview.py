@@ -16,7 +16,8 @@ from prudent.ledger.commands import Select
 from prudent.store import campaigns, decisions, reports
 from prudent.store.campaigns import CampaignRow
 from prudent.store.reports import PLAYS_MAX, PlayRow, RewardedDecision
-from prudent.store.tables import ArmRow, features_from_bytes
+from prudent.store.statements import features_from_bytes
+from prudent.store.tables import ArmRow
 
 RECENT = 100
 """Latest decisions read in full: for the tables, the share of exploration, and the usual features."""

@@ -27,7 +27,7 @@ from prudent.dashboard.rendering import HEADERS, Pages, asks_for_keys, base_addr
 from prudent.errors import ConflictError, InvalidCommandError
 from prudent.ledger.commands import Decision, Prospect, Select
 from prudent.ledger.ledger import Ledger
-from prudent.store.tables import features_from_bytes
+from prudent.store.statements import features_from_bytes
 
 INPUTS_MAX = 240
 """Fields of a form; a request with more features is written as JSON."""

@@ -22,7 +22,8 @@ from prudent.ledger.commands import (
 from prudent.ledger.importing import Import, take_step
 from prudent.store import campaigns, decisions, log
 from prudent.store.campaigns import CampaignRow
-from prudent.store.tables import ArmRow, features_to_bytes
+from prudent.store.statements import features_to_bytes
+from prudent.store.tables import ArmRow
 
 Administration = CreateCampaign | ChangeCampaign | DeleteCampaign | AddArm | ChangeArm | Import
 """A command that is executed in a transaction of its own."""

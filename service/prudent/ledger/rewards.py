@@ -5,7 +5,8 @@ import numpy as np
 from prudent.errors import ConflictError, InvalidCommandError
 from prudent.ledger.commands import Floats, Observe, ObserveReceipt, Reward, RewardReceipt, WarmStart
 from prudent.ledger.state import CampaignState, Writes
-from prudent.store.tables import OBSERVATION, DecisionRow, LogRow, features_from_bytes, features_to_bytes
+from prudent.store.statements import features_from_bytes, features_to_bytes
+from prudent.store.tables import OBSERVATION, DecisionRow, LogRow
 
 
 def reward(state: CampaignState, command: Reward, decision: DecisionRow, now: int, writes: Writes) -> RewardReceipt:

@@ -10,7 +10,8 @@ from prudent.core.exploration import Choice, Scores, Standing, choose, propensit
 from prudent.errors import ConflictError, InvalidCommandError
 from prudent.ledger.commands import Decision, Floats, Interval, Prospect, ScoredArm, Select
 from prudent.ledger.state import CampaignState, Writes
-from prudent.store.tables import DecisionRow, features_to_bytes
+from prudent.store.statements import features_to_bytes
+from prudent.store.tables import DecisionRow
 
 CONTRIBUTIONS_MAX = 2_000
 """Contributions in one explanation, which is stored with its decision: as many of the best arms as fit have theirs."""

@@ -22,7 +22,8 @@ from prudent.errors import InvalidCommandError
 from prudent.store import campaigns, log
 from prudent.store.campaigns import CampaignRow, Standing
 from prudent.store.log import FoldRow
-from prudent.store.tables import ArmRow, DecisionRow, LogRow, features_from_bytes
+from prudent.store.statements import features_from_bytes
+from prudent.store.tables import ArmRow, DecisionRow, LogRow
 
 logger = structlog.get_logger(__name__)
 

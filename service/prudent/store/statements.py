@@ -3,7 +3,8 @@
 SQLAlchemy's own way from a statement to the driver costs several times what a small statement does, and so do its
 look-up of what it has compiled and its pool. Connections, transactions and errors stay SQLAlchemy's: what the driver
 raises comes out as SQLAlchemy's exceptions, and a lost connection is invalidated. Values pass unconverted in both
-directions, so only columns whose Python values the drivers take and return as they are belong here.
+directions, so only columns whose Python values the drivers take and return as they are belong here; features are made
+such values first.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -11,7 +12,9 @@ from contextlib import contextmanager
 from itertools import chain
 from typing import Any, NoReturn
 
+import numpy as np
 import orjson
+from numpy.typing import NDArray
 from sqlalchemy import (
     ARRAY,
     ColumnElement,
@@ -36,6 +39,18 @@ Parameters = Sequence[Any] | Mapping[str, Any]
 
 PARAMETERS_MAX = 999
 """Of one SQLite statement, in every version; there is a prepared statement for each number of rows up to there."""
+
+_FLOAT64 = np.dtype("<f8")
+
+
+def features_to_bytes(features: NDArray[np.float64]) -> bytes:
+    """(d,) features as the tables hold them: little-endian float64."""
+    return features.astype(_FLOAT64, copy=False).tobytes()
+
+
+def features_from_bytes(data: bytes) -> NDArray[np.float64]:
+    """(d,) what ``features_to_bytes`` was given, read-only."""
+    return np.frombuffer(data, _FLOAT64)
 
 
 def fetch(connection: Connection, text: str, parameters: Parameters) -> list[Any]:

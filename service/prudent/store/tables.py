@@ -10,8 +10,6 @@ the same public id cannot meet the old one's state. The log (``observations``) i
 from types import NoneType
 from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
 
-import numpy as np
-from numpy.typing import NDArray
 from sqlalchemy import (
     BigInteger,
     CheckConstraint,
@@ -50,19 +48,6 @@ NAME = Text().with_variant(Text(collation="C"), "postgresql")
 OBSERVATION = "observation"
 """The kind of a log row that is learned; the others are reserved."""
 
-_FLOAT64 = np.dtype("<f8")
-
-
-def features_to_bytes(features: NDArray[np.float64]) -> bytes:
-    """(d,) features as the tables hold them: little-endian float64."""
-    return features.astype(_FLOAT64, copy=False).tobytes()
-
-
-def features_from_bytes(data: bytes) -> NDArray[np.float64]:
-    """(d,) what ``features_to_bytes`` was given, read-only."""
-    return np.frombuffer(data, _FLOAT64)
-
-
 Key = Annotated[int, KEY]
 """A campaign's internal key."""
 Instant = Annotated[int, INSTANT]
@@ -79,7 +64,7 @@ class ArmRow(NamedTuple):
     status: str
     features: bytes | None
     plays: int  # exact until the warm-up is over, then a lower bound
-    since: Key = 0  # the log's head when it was registered: what came before does not count for the floor
+    since: int = 0  # the log's head when it was registered: what came before does not count for the floor
 
 
 class DecisionRow(NamedTuple):

@@ -16,7 +16,8 @@ from prudent.campaigns import ArmId, CampaignConfiguration, CampaignId, Decision
 from prudent.campaigns.values import ARMS_MAX, DIMENSION_MAX, INTEGER_MAX, Feature, Identifier, RewardValue
 from prudent.core.exploration import Reason
 from prudent.ledger.commands import ArmStatus, CampaignStatus, ScoredArm
-from prudent.store.tables import ArmRow, DecisionRow, LogRow, features_from_bytes, features_to_bytes
+from prudent.store.statements import features_from_bytes, features_to_bytes
+from prudent.store.tables import ArmRow, DecisionRow, LogRow
 
 MEDIA_TYPE = "application/x-ndjson"
 FORMAT = "prudent-campaign"
