@@ -76,7 +76,7 @@ class Calls:
         self._base_url, self._retries = base_url, retries
 
     def send(self, method: str, path: str, body: Any = None, *, attempts: int | None = None) -> Call[httpx.Response]:
-        """One request, again while nothing answers or the answer says nothing against it. body: JSON, or its bytes."""
+        """One request, retried while nothing answers or the status allows it. body: JSON, or its bytes."""
         content = body if body is None or isinstance(body, bytes) else encode(body)
         step = Send(method, path, content)
         last = attempts or self._retries.attempts
@@ -93,7 +93,7 @@ class Calls:
             yield Pause(self._retries.pause_seconds(attempt, got.headers.get("retry-after")))
         response: httpx.Response = got
         if response.is_redirect:
-            raise UnexpectedReplyError(f"{response.request.url} points elsewhere, to another address")
+            raise UnexpectedReplyError(f"{response.request.url} redirects to another address")
         if not response.is_success:
             raise rejection_of(response)
         return response
@@ -103,11 +103,11 @@ class Calls:
         return _object((yield from self.send(method, path, body)))
 
     def health(self) -> Call[Health]:
-        """Asked once: whoever waits for a service wants to know how it is now."""
+        """A single attempt: a caller that waits for a service wants its present state."""
         return _parse(Health, (yield from self.send("GET", "/health/ready", attempts=1)))
 
     def create_campaign(self, campaign: Mapping[str, Any]) -> Call[Campaign]:
-        """The same request again is welcome."""
+        """Repeating the request returns the campaign."""
         return _parse(Campaign, (yield from self.send("POST", "/campaigns", dict(campaign))))
 
     def page(self, cursor: str | None) -> Call[CampaignPage]:
@@ -125,7 +125,7 @@ class Calls:
         return _parse(Campaign, (yield from self.send("PATCH", campaign_path(campaign_id), body)))
 
     def delete_campaign(self, campaign_id: str) -> Call[None]:
-        """One that is gone is no error: the answer to an earlier attempt may have been lost."""
+        """A campaign that no longer exists is not an error: the answer to an earlier attempt may have been lost."""
         query = urlencode({"confirm": campaign_id})
         try:
             yield from self.send("DELETE", f"{campaign_path(campaign_id)}?{query}")
@@ -133,7 +133,7 @@ class Calls:
             return
 
     def add_arm(self, campaign_id: str, arm_id: str, features: Features | None) -> Call[Arm]:
-        """The same arm again is welcome."""
+        """Repeating the request returns the arm."""
         arm = {"arm_id": arm_id} if features is None else {"arm_id": arm_id, "features": numbers(features)}
         return _parse(Arm, (yield from self.send("POST", f"{campaign_path(campaign_id)}/arms", arm)))
 
@@ -179,7 +179,7 @@ class Calls:
         )
 
     def batch(self, path: str, items: Sequence[JsonObject]) -> Call[list[JsonObject]]:
-        """Items in as few requests as the limits allow; answers in their order. Busy items are sent again alone."""
+        """Items in as few requests as the limits allow; answers in their order. Only busy items are sent again."""
         answers: list[JsonObject] = []
         for part, content in _parts(items):
             answers += yield from self._part(path, part, content)
@@ -191,10 +191,10 @@ class Calls:
         for attempt in range(1, self._retries.attempts + 1):
             received = _object((yield from self.send("POST", path, content))).get("items")
             if not isinstance(received, list) or len(received) != len(waiting):
-                raise UnexpectedReplyError(f"{path} did not answer item for item")
+                raise UnexpectedReplyError(f"the reply to {path} does not match the items of the request")
             for index, answer in zip(waiting, received, strict=True):
                 if not isinstance(answer, dict) or not isinstance(answer.get("status"), int):
-                    raise UnexpectedReplyError(f"{path} gave no status for an item")
+                    raise UnexpectedReplyError(f"the reply to {path} has an item without a status")
                 answers[index] = answer
             waiting = [index for index in waiting if answers[index]["status"] in AGAIN]
             if not waiting or attempt == self._retries.attempts:
@@ -205,7 +205,7 @@ class Calls:
 
 
 def campaign_path(campaign_id: str) -> str:
-    """Where a campaign is found."""
+    """The path of a campaign."""
     return f"/campaigns/{quote(campaign_id, safe='')}"
 
 
@@ -261,11 +261,11 @@ def _parse(kind: type[ReplyT], response: httpx.Response) -> ReplyT:
 
 
 def valid(kind: type[ReplyT], answer: JsonObject) -> ReplyT:
-    """The answer as an object of this kind. Raises UnexpectedReplyError where it is none."""
+    """The answer as an object of this kind. Raises UnexpectedReplyError if it is not one."""
     try:
         return kind.model_validate(answer)
     except ValidationError as error:
-        raise UnexpectedReplyError(f"a {kind.__name__} came without valid {_fields(error)}") from error
+        raise UnexpectedReplyError(f"the reply is not a valid {kind.__name__}: see {_fields(error)}") from error
 
 
 def _fields(error: ValidationError) -> str:

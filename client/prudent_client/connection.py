@@ -1,4 +1,4 @@
-"""What both clients are opened with."""
+"""The options that both clients are opened with."""
 
 import re
 from collections.abc import Mapping
@@ -13,17 +13,17 @@ _LOCAL = ("127.0.0.1", "::1", "localhost")
 def options(
     base_url: str, api_key: str | None, timeout_seconds: float, headers: Mapping[str, str] | None
 ) -> dict[str, Any]:
-    """Arguments of httpx's clients. Raises ValueError for what is no address, and for a key that cannot be sent."""
+    """Arguments of httpx's clients. Raises ValueError for an invalid URL, and for a key that cannot be sent."""
     try:
         url = httpx.URL(base_url)
     except httpx.InvalidURL as error:
-        raise ValueError(f"{base_url} is not an address: {error}") from error
+        raise ValueError(f"{base_url} is not a valid URL: {error}") from error
     if url.scheme not in ("http", "https") or not url.host:
-        raise ValueError(f"{base_url} is not an http:// or https:// address")
+        raise ValueError(f"{base_url} is not an http:// or https:// URL")
     own = {"Accept": "application/json", "User-Agent": "prudent-client", **(headers or {})}
     if api_key is not None:
         if not re.fullmatch(r"[!-~]+", api_key):
-            raise ValueError("the key must be printable ASCII without spaces")
+            raise ValueError("the API key must be printable ASCII without spaces")
         own["X-API-Key"] = api_key
     return {
         "base_url": url,

@@ -1,15 +1,15 @@
-"""What can go wrong with a call.
+"""The errors that a call can raise.
 
 ClientError
 ├── UnreachableError         nothing answered, after every attempt
-├── UnexpectedReplyError     something answered that does not speak the contract
+├── UnexpectedReplyError     the reply does not follow the API's contract
 └── RejectedError            the service answered with an error
     ├── AuthenticationError      401: no valid key
-    ├── PermissionDeniedError    403: the key's role is too weak
+    ├── PermissionDeniedError    403: the key's role does not permit the call
     ├── NotFoundError            404: no such campaign, arm or decision
-    ├── ConflictError            409: it contradicts what is recorded
-    ├── InvalidRequestError      400, 413, 415, 422, 431: the request is wrong, and will be wrong again
-    └── UnavailableError         408, 429, 502, 503, 504: not now, after every attempt
+    ├── ConflictError            409: the request conflicts with what is recorded
+    ├── InvalidRequestError      400, 413, 415, 422, 431: the request is invalid; retrying will not help
+    └── UnavailableError         408, 429, 502, 503, 504, after every attempt
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ import httpx
 from prudent_client.encoding import decode
 
 AGAIN = frozenset({408, 429, 502, 503, 504})
-"""Statuses that say nothing against the request: it is sent again."""
+"""Statuses that do not mean that the request is invalid: it is retried."""
 
 
 class ClientError(Exception):
@@ -28,18 +28,18 @@ class ClientError(Exception):
 
 
 class UnreachableError(ClientError):
-    """Nothing answered, even after every attempt. What was sent may have been recorded: send it again, same ids."""
+    """Nothing answered, after every attempt. The request may have been recorded: send it again with the same ids."""
 
 
 class UnexpectedReplyError(ClientError):
-    """Something answered that does not speak the contract."""
+    """The reply does not follow the API's contract: something other than Prudent may have answered."""
 
 
 class RejectedError(ClientError):
     """The service answered with an error.
 
     status: HTTP status; title, detail: from the problem+json body; errors: (field, message) pairs; item: the id of
-    the decision it is about, when a batch answered for each item; request_id: under which the service logged it.
+    the decision it is about, for items of a batch; request_id: under which the service logged it.
     """
 
     def __init__(
@@ -61,11 +61,11 @@ class RejectedError(ClientError):
 
 
 class AuthenticationError(RejectedError):
-    """There is no key, or it is not valid."""
+    """The key is missing or not valid."""
 
 
 class PermissionDeniedError(RejectedError):
-    """The key's role may not do this."""
+    """The key's role does not permit the call."""
 
 
 class NotFoundError(RejectedError):
@@ -73,15 +73,15 @@ class NotFoundError(RejectedError):
 
 
 class ConflictError(RejectedError):
-    """It contradicts what is recorded: the same id with another request, another reward, an archived campaign."""
+    """The request conflicts with what is recorded: id taken, different reward, campaign archived."""
 
 
 class InvalidRequestError(RejectedError):
-    """The request is wrong; `errors` names its fields. Sent again, it would be refused again."""
+    """The request is invalid; `errors` names the fields. Retrying will not help."""
 
 
 class UnavailableError(RejectedError):
-    """Not now, even after every attempt. It is safe to send the same request again later."""
+    """The service was unavailable, after every attempt. It is safe to send the same request again later."""
 
 
 _KINDS: dict[int, type[RejectedError]] = {
@@ -95,7 +95,7 @@ _KINDS: dict[int, type[RejectedError]] = {
 
 
 def rejection(status: int, problem: Any, *, item: str | None = None, request_id: str | None = None) -> RejectedError:
-    """The error that belongs to a status and a problem+json body, or to whatever a proxy wrote in its place."""
+    """The error that belongs to a status and a problem+json body, or to what a proxy wrote instead."""
     kind = _KINDS.get(status, RejectedError)
     if not isinstance(problem, dict):
         title = httpx.codes.get_reason_phrase(status) or "error"

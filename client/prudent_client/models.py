@@ -1,4 +1,4 @@
-"""What the service answers. Fields that a newer service adds are ignored."""
+"""The replies of the service. Fields that a newer service adds are ignored."""
 
 from datetime import datetime
 from typing import Any, Literal
@@ -7,15 +7,16 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class Reply(BaseModel):
-    """What all replies have in common: they are read-only, and what they do not know they leave out."""
+    """Base of all replies: read-only, and unknown fields are ignored."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, protected_namespaces=())
 
 
 class ScoredArm(Reply):
-    """One candidate's scores, in reward units: the estimated risk-adjusted reward, the bonus for not knowing it well,
-    and the index, estimate + exploration x bonus.
-    """  # noqa: D205  # one sentence
+    """A candidate's scores, in reward units: the estimated risk-adjusted reward, the exploration bonus, and the index.
+
+    The index is estimate + exploration x bonus.
+    """
 
     arm_id: str
     estimate: float
@@ -45,7 +46,7 @@ class Receipt(Reply):
     """A reward, recorded and learned before the reply.
 
     sequence: its place in the campaign's log, the same on a repeat; observations: how many the campaign has learned;
-    duplicate: it was known already, as after a repeated request; learned: false while the campaign is paused.
+    duplicate: whether it had been recorded before, as after a retry; learned: false while the campaign is paused.
     """
 
     decision_id: str
@@ -59,7 +60,7 @@ class Receipt(Reply):
 
 
 class ObservationsReceipt(Reply):
-    """What became of observations made elsewhere.
+    """How many of the observations made elsewhere were new.
 
     observations: how many the campaign has learned afterwards; head: how many its log has.
     """
@@ -79,7 +80,7 @@ class Arm(Reply):
 
 
 class Campaign(Reply):
-    """A campaign as the service resolved it, with defaults filled in; see the API's page for its parts.
+    """A campaign with all defaults filled in; the API documentation describes its parts.
 
     observations: how many it has learned; head: how many its log has, more while it is paused.
     """
@@ -107,7 +108,7 @@ class CampaignPage(Reply):
 
 
 class ArmModel(Reply):
-    """What is known of an arm; theta and radius are None where the model is shared by all."""
+    """What the model has learned about an arm; theta and radius are None for a shared model."""
 
     arm_id: str
     status: str
@@ -116,7 +117,7 @@ class ArmModel(Reply):
 
 
 class Model(Reply):
-    """What a campaign has learned, from how many observations, and what may be claimed about it."""
+    """What a campaign has learned, from how many observations, and what is guaranteed about it."""
 
     campaign_id: str
     algorithm: str
@@ -133,7 +134,7 @@ class Model(Reply):
 
 
 class Health(Reply):
-    """Whether the service is ready for work."""
+    """Whether the service is ready."""
 
     status: str
     detail: str | None = None

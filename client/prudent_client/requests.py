@@ -1,4 +1,4 @@
-"""What is asked of the service. Features are lists of numbers, or NumPy arrays of one dimension."""
+"""Requests to the service. Features are lists of numbers, or NumPy arrays of one dimension."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from prudent_client.identifiers import new_id
 
 JsonObject = dict[str, Any]
 Features = Sequence[float] | Any
-"""Numbers; `Any`, because NumPy's arrays are no Sequence, and the client does not need NumPy."""
+"""Numbers; `Any`, because a NumPy array is not a Sequence, and the client does not need NumPy."""
 
 
 def numbers(features: Features) -> list[float]:
@@ -24,10 +24,10 @@ def _without_absent(body: Mapping[str, Any]) -> JsonObject:
 class Select:
     """A decision to make.
 
-    arms: features by arm id, None for those registered with an arm; absent for all registered arms. context: of a
-    disjoint model. eligible, exclude: among which to choose. explore: False for the best estimate. explain: True for
-    every candidate's scores. chosen_arm_id: the application has chosen already. decision_id: made here if absent, so
-    that the request can be repeated.
+    arms: features by arm id, None for those registered with an arm; absent for all registered arms. context: for
+    a disjoint model. eligible, exclude: which arms to choose among. explore: False for the best estimate. explain: True
+    for every candidate's scores. chosen_arm_id: the arm that the application has already chosen. decision_id:
+    generated if absent, so that the request can be retried safely.
     """
 
     campaign_id: str
@@ -65,7 +65,7 @@ class Select:
 
 @dataclass(frozen=True)
 class Reward:
-    """What came of a decision; larger is better. arm_id: another arm that was used in the end."""
+    """The outcome of a decision; larger is better. arm_id: the arm that was actually used, if another."""
 
     decision_id: str
     reward: float
@@ -78,9 +78,9 @@ class Reward:
 
 @dataclass(frozen=True, kw_only=True)
 class Observation:
-    """An observation made elsewhere. observation_id: made here if absent, so that the request can be repeated.
+    """An observation made elsewhere. observation_id: generated if absent, so that the request can be retried safely.
 
-    observed_at: RFC 3339 with an offset; propensity: with which the arm was chosen.
+    observed_at: RFC 3339 with an offset; propensity: the probability with which the arm was chosen.
     """
 
     arm_id: str

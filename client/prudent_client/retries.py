@@ -1,4 +1,4 @@
-"""How often a call is tried, and how long is waited in between."""
+"""How often a call is attempted, and the pauses in between."""
 
 import random
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ from email.utils import parsedate_to_datetime
 
 @dataclass(frozen=True, slots=True)
 class Retries:
-    """Pauses that double from the first to the longest, unless the service says when to come back.
+    """Pauses that double from the first to the longest, unless the service says when to retry.
 
-    attempts: how often a call is tried in all, 1 for never again; first_pause_seconds, pause_seconds_max: pauses
-    double in between; jitter: by which share at most a pause is shortened by chance, so that many clients that were
-    refused together do not come back together. What the service asks for in Retry-After is kept, up to the longest
-    pause. Raises ValueError for numbers that make no sense.
+    attempts: how often a call is attempted in total, 1 for no retries; first_pause_seconds, pause_seconds_max: pauses
+    double in between; jitter: the largest share by which a pause is randomly shortened, so that many clients that were
+    refused together do not return together. Retry-After is honoured, up to the longest pause. Raises ValueError for
+    values out of range.
     """
 
     attempts: int = 7
@@ -23,11 +23,11 @@ class Retries:
 
     def __post_init__(self) -> None:
         if self.attempts < 1:
-            raise ValueError("there must be at least one attempt")
+            raise ValueError("attempts must be at least 1")
         if not 0 <= self.first_pause_seconds <= self.pause_seconds_max:
-            raise ValueError("the first pause must lie between 0 and the longest")
+            raise ValueError("first_pause_seconds must lie between 0 and pause_seconds_max")
         if not 0 <= self.jitter <= 1:
-            raise ValueError("the jitter must lie between 0 and 1")
+            raise ValueError("jitter must lie between 0 and 1")
 
     def pause_seconds(self, attempt: int, retry_after: str | None = None) -> float:
         """How long to wait after an attempt, the first being 1."""

@@ -22,11 +22,11 @@ class Client:
     """Talks to one service over kept-alive connections. Close it, or use it with `with`.
 
     base_url: such as http://127.0.0.1:8000; api_key: sent as X-API-Key; timeout_seconds: for each attempt (5 at most
-    to connect); retries: how often and when a call is tried again; headers: sent with every call; transport: another
-    of httpx's transports; sleep: how to wait between attempts. Raises ValueError for what is no address or no key.
+    to connect); retries: how often and when a call is retried; headers: sent with every call; transport: a different
+    httpx transport; sleep: how to wait between attempts. Raises ValueError for an invalid URL or key.
 
-    Every call raises the errors of `prudent_client.errors`. Repeating one does no harm: decisions and observations
-    have ids from the start, creations and rewards repeat, and a deletion of what is gone is done. Threads may share
+    Every call raises the errors of `prudent_client.errors`. Every call can be repeated safely: decisions and
+    observations have ids from the start, creations and rewards are idempotent, and so is deleting. Threads may share
     one client.
     """
 
@@ -58,19 +58,19 @@ class Client:
         self._http.close()
 
     def health(self) -> Health:
-        """Ask, once, whether the service is ready for work. Raises UnavailableError when it is not."""
+        """Check once whether the service is ready. Raises UnavailableError if it is not."""
         return self._run(self._calls.health())
 
     def create_campaign(self, campaign: Mapping[str, Any]) -> Campaign:
-        """Create a campaign, given as the body of `POST /campaigns`. The same again returns the campaign."""
+        """Create a campaign from the body of `POST /campaigns`. Repeating the request returns the campaign."""
         return self._run(self._calls.create_campaign(campaign))
 
     def get_campaign(self, campaign_id: str) -> Campaign:
-        """Read a campaign as the service resolved it."""
+        """Read a campaign, with all defaults filled in."""
         return self._run(self._calls.get_campaign(campaign_id))
 
     def campaigns(self) -> Iterator[Campaign]:
-        """All campaigns in the order of their ids, read page by page."""
+        """All campaigns, ordered by id, read page by page."""
         cursor: str | None = None
         while True:
             page = self._run(self._calls.page(cursor))
@@ -87,16 +87,16 @@ class Client:
         status: Literal["active", "paused", "archived"] | None = None,
         algorithm: Mapping[str, Any] | None = None,
     ) -> Campaign:
-        """Change what may change of a campaign; what is not given stays."""
+        """Change the changeable fields of a campaign; those that are not given keep their values."""
         changes = {"description": description, "status": status, "algorithm": algorithm}
         return self._run(self._calls.change_campaign(campaign_id, changes))
 
     def delete_campaign(self, campaign_id: str) -> None:
-        """Delete a campaign with its log; one that is gone already is no error. This cannot be undone."""
+        """Delete a campaign with its log, permanently. Deleting one that no longer exists is not an error."""
         self._run(self._calls.delete_campaign(campaign_id))
 
     def add_arm(self, campaign_id: str, arm_id: str, features: Features | None = None) -> Arm:
-        """Add an arm at run time. The same again returns the arm."""
+        """Add an arm at run time. Repeating the request returns the arm."""
         return self._run(self._calls.add_arm(campaign_id, arm_id, features))
 
     def change_arm(self, campaign_id: str, arm_id: str, status: Literal["active", "paused", "retired"]) -> Arm:
@@ -131,19 +131,19 @@ class Client:
         return self._run(self._calls.select(request))
 
     def reward(self, decision_id: str, reward: float, *, arm_id: str | None = None) -> Receipt:
-        """Report what came of a decision; larger is better. arm_id: another arm that was used in the end."""
+        """Report the outcome of a decision; larger is better. arm_id: the arm that was actually used, if another."""
         return self._run(self._calls.reward(Reward(decision_id, reward, arm_id)))
 
     def select_batch(self, requests: Sequence[Select]) -> list[Decision | RejectedError]:
-        """Make many decisions. In the place of one that failed stands its error, which is not raised."""
+        """Make many decisions. A failed item has its error in its place in the result; it is not raised."""
         return self._run(self._calls.select_batch(requests))
 
     def reward_batch(self, requests: Sequence[Reward]) -> list[Receipt | RejectedError]:
-        """Report many rewards. In the place of one that failed stands its error, which is not raised."""
+        """Report many rewards. A failed item has its error in its place in the result; it is not raised."""
         return self._run(self._calls.reward_batch(requests))
 
     def observe(self, campaign_id: str, observations: Sequence[Observation]) -> ObservationsReceipt:
-        """Teach a campaign observations made elsewhere, in order; at most 1,000 at a time are accepted or none."""
+        """Learn from observations made elsewhere; each request of up to 1,000 is accepted as a whole or not at all."""
         return self._run(self._calls.observe(campaign_id, observations))
 
     def model(self, campaign_id: str) -> Model:
@@ -151,7 +151,7 @@ class Client:
         return self._run(self._calls.model(campaign_id))
 
     def request(self, method: str, path: str, body: Any = None) -> JsonObject:
-        """Call what has no method here, with the same retries: plain JSON in, a JSON object out."""
+        """Make a call that has no method of its own, with the same retries: plain JSON in, a JSON object out."""
         return self._run(self._calls.json(method, path, body))
 
     def request_batch(
