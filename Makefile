@@ -60,14 +60,14 @@ trust: $(VENV)/.dev ## Every promise of docs/reliability.md at full length, and 
 		tests/end_to_end/test_reproducibility.py tests/core/test_adversarial.py \
 		tests/core/numerics/test_newton.py tests/core/test_distributions.py tests/core/measures
 
-pictures: $(VENV)/.dev ## Play the dashboard's user story in Chromium; writes docs/pictures/dashboard-*.png
+pictures: $(VENV)/.dev ## Play through the dashboard in Chromium; writes docs/pictures/dashboard-*.png
 	DASHBOARD_PICTURES=docs/pictures $(BIN)/python -m pytest tests/dashboard/test_story.py
 
-mutations: $(VENV)/.dev ## Put faults into a copy of the source; each must turn a named test red (about ten minutes)
+mutations: $(VENV)/.dev ## Inject faults into a copy of the source; each must make a named test fail (about ten minutes)
 	$(BIN)/python -m tests.mutations $(MUTATIONS)
 
 # A part of it: make mutate MUTATE='core.confidence ledger.selection'. cosmic-ray has an environment of its own.
-mutate: $(VENV)/.dev $(VENV)-mutate/.made ## Sweep core and ledger with a mutation tool, and print scores (many hours)
+mutate: $(VENV)/.dev $(VENV)-mutate/.made ## Run a mutation tool over core and ledger, and print scores (many hours)
 	$(BIN)/python -m tests.mutation_sweep --tool $(VENV)-mutate/bin $(MUTATE)
 
 check: $(VENV)/.dev ## Lint, formatting, types and import contracts
@@ -76,7 +76,7 @@ check: $(VENV)/.dev ## Lint, formatting, types and import contracts
 	$(BIN)/python -m mypy
 	$(BIN)/lint-imports
 
-format: $(VENV)/.dev ## Repair what ruff can repair
+format: $(VENV)/.dev ## Let ruff fix what it can
 	$(BIN)/python -m ruff check --fix .
 	$(BIN)/python -m ruff format .
 
@@ -89,10 +89,10 @@ coverage: $(VENV)/.dev ## How often the intervals hold; writes docs/coverage.md 
 
 # A part of it: make bench BENCH='--parts ae'. Everything: make bench BENCH=--full (about an hour). Debian's wrk, if it
 # is there, makes the load; the libraries that we compare with live in an environment of their own.
-bench: $(VENV)/.dev $(VENV)-rivals/.made ## Speed beside a no-op, a naive service and other libraries (minutes)
+bench: $(VENV)/.dev $(VENV)-rivals/.made ## Speed, compared with a no-op, a naive service and other libraries (minutes)
 	$(BIN)/python -m benchmarks --rivals $(VENV)-rivals/bin/python $(BENCH)
 
-# It may be interrupted: the same command goes on from there.
+# It may be interrupted: the same command resumes it.
 # Options go to the grid: PAPER='--replications 20 --servers 1'.
 paper: $(VENV)/.dev ## The paper's grid and our comparisons, 500 runs each; writes docs/results.md (one to two hours)
 	$(BIN)/prudent-simulator paper --directory paper-results $(PAPER)
@@ -114,7 +114,7 @@ $(VENV)-rivals/.made: $(VENV)/.created benchmarks/rivals.txt
 	@echo 'Installing the libraries that we compare with (a minute, once)'
 	@$(BIN)/python -m venv --clear $(VENV)-rivals
 	@$(VENV)-rivals/bin/python -m pip install --quiet -r benchmarks/rivals.txt && touch $@ || \
-		echo 'They cannot be installed: the benchmark goes on without them.'
+		echo 'They cannot be installed: the benchmark continues without them.'
 
 $(VENV)-mutate/.made: $(VENV)/.created
 	@echo 'Installing the mutation tool (a minute, once)'

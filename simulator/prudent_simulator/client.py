@@ -67,7 +67,7 @@ class Client:
         self._service.health()
 
     def create_campaign(self, campaign: Mapping[str, Any]) -> JsonObject:
-        """Create a campaign; the same request again is welcome. Returns it as the service resolved it."""
+        """Create a campaign; the request can be repeated. Returns the campaign with all defaults filled in."""
         return self._service.request("POST", "/campaigns", dict(campaign))
 
     def get_campaign(self, campaign_id: str) -> JsonObject:
@@ -79,7 +79,7 @@ class Client:
         return self._service.request("GET", f"{campaign_path(campaign_id)}/model")
 
     def delete_campaign(self, campaign_id: str) -> None:
-        """Delete a campaign with its log; one that is already gone is no error."""
+        """Delete a campaign with its log; one that no longer exists is not an error."""
         self._service.delete_campaign(campaign_id)
 
     def reward(self, decision_id: str, reward: float) -> Receipt:

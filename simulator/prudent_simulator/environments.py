@@ -261,7 +261,7 @@ class Sampler:
 
 
 def environment_of(experiment: int, theta: Theta = Theta.NORMALISED) -> Environment:
-    """Give experiment 1, 2 or 3; theta matters to experiment 2 alone. Raises ValueError for another number."""
+    """Give experiment 1, 2 or 3; theta matters only in experiment 2. Raises ValueError for another number."""
     if experiment == 1:
         return GaussianArms()
     if experiment == 2:

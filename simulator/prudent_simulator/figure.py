@@ -17,7 +17,7 @@ from prudent_simulator.report import PERCENTILES, file_stem, title
 from prudent_simulator.runner import RunResult
 from prudent_simulator.settings import AlgorithmName
 
-# Colours told apart by colour-blind readers and in grey print.
+# Colours that colour-blind readers can tell apart, also in grey print.
 COLOURS = {
     AlgorithmName.LINUCB: "#D55E00",
     AlgorithmName.LINUCB_CR: "#0072B2",

@@ -100,7 +100,7 @@ def as_json(result: RunResult) -> bytes:
     """Write every curve as JSON.
 
     All but the key `timings` is the same for the same plan on an empty service. Regrets are running totals in reward
-    units, one row a replication and one column a round.
+    units, one row per replication and one column per round.
     """
     plan = result.plan
     environment = plan.environment

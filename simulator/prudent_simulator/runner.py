@@ -33,7 +33,7 @@ _RUN_ID = re.compile(r"[A-Za-z0-9._~-]{1,64}")
 
 
 class RunError(Exception):
-    """The run cannot start or go on."""
+    """The run cannot start or continue."""
 
 
 NameT = TypeVar("NameT", bound=str)
@@ -104,7 +104,7 @@ class RunPlan:
     run_id goes into the ids of campaigns and decisions. The service breaks ties by (campaign seed, decision id), so
     the same plan with the same run_id on an empty service repeats every choice; two runs at once on one service need
     different ones. coverage asks for the scores of all arms in every round, which costs time. The replications are
-    first_replication, first_replication + 1, ...; what one of them does depends on its number alone, so that a large
+    first_replication, first_replication + 1, ...; what one of them does depends only on its number, so that a large
     run may be cut into pieces.
     """
 
@@ -210,7 +210,7 @@ class RunResult:
 
 @dataclass
 class _Tracks:
-    """Growing records, one row a campaign: algorithms one after the other, R rows each."""
+    """Growing records, one row per campaign: algorithms one after the other, R rows each."""
 
     regret: FloatArray
     arms: IntArray

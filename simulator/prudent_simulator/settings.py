@@ -52,7 +52,7 @@ class Layout(StrEnum):
 
     shared: one parameter; each arm brings its own features.
 
-    disjoint: one parameter an arm, as in the paper's experiment 2. There each arm sees its *own* features x_k, while
+    disjoint: one parameter per arm, as in the paper's experiment 2. There each arm sees its *own* features x_k, while
     the service's disjoint model gives all arms one common context. So the campaign is a shared one of dimension K d
     in the paper's stacked form: arm k brings (0, .., x_k, .., 0), the Gram matrix is block diagonal, its log
     determinant and dimension add up over the arms, and one radius covers all of them. This is exactly the paper's
@@ -76,7 +76,7 @@ _WHOLE_NUMBER_MAX = 2**53 - 1
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything an algorithm can be told.
+    """Every setting of an algorithm.
 
     None, for the noise scale, the parameter bound and the conditioning, leaves the choice to the service: its
     data-driven dial.

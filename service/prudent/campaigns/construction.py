@@ -14,9 +14,9 @@ from prudent.core.policy import FeatureMap, Policy
 def build_policy(creation: CampaignConfiguration, current: CampaignConfiguration, *, arms: int) -> Policy:
     """A policy that has observed nothing.
 
-    creation, current: the resolved configuration as created and as it is now. What is learned depends on the
-    first alone, so that a replay of the log gives the same state whatever was patched since; the index on the
-    second. arms: how many are registered now.
+    creation, current: the resolved configuration as created and as it is now. What is learned depends only on
+    the first, so that a replay of the log gives the same state regardless of later changes; the index depends on
+    the second. arms: how many are registered now.
     """
     feature_map = feature_map_of(creation)
     measure = creation.measure()

@@ -22,7 +22,7 @@ There is no interval, and nan is returned,
 - where the rewards were all equal, as far as that is known: they do not show how much the next one may differ;
 - where summing over the observations would take more than `PRODUCTS_MAX` products.
 
-The intervals are no guarantee: they are asymptotic, leave the ridge's bias out, and ignore that the policy chose what
+The intervals are not a guarantee: they are asymptotic, omit the ridge's bias, and ignore that the policy chose what
 was observed.
 Source: Huber 1967; White 1980, with MacKinnon & White's factor n / (n - d) of 1985.
 """

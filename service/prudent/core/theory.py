@@ -16,7 +16,7 @@ from prudent.core.confidence import Bonus, Radius
 class Constants:
     """What a campaign's bounds are made of.
 
-    dimension d of a block's features; blocks: 1 for the shared model, one an arm for the disjoint one.
+    dimension d of a block's features; blocks: 1 for the shared model, one per arm for the disjoint one.
     curvature_min, curvature_max: m and M, where the second derivative of the loss lies for all predictions in
     question (`Loss.curvature_within`). conditioning: kappa. regularization: alpha. noise_scale: sigma, in the
     unit of d1 / sqrt(d2); parameter_bound: S; feature_bound: L. radius: of several blocks.
@@ -49,7 +49,7 @@ def confidence_radius(constants: Constants, observations: int) -> float:
     """Return the largest r possible after T observations, in reward units.
 
     r = sigma sqrt(2 log(1/delta_k) + d log(1 + M L^2 T/(d kappa alpha))), the largest log determinant that T
-    features of norm L can have; for the joint radius K d in the place of d and delta in that of delta_k. Reached
+    features of norm L can have; for the joint radius K d instead of d and delta instead of delta_k. Reached
     by features spread evenly, so the campaign's current radius is at most this. Source: the paper's radius with
     the determinant bounded by its trace; delta_k is ours. Raises ValueError for a negative number.
     """
@@ -79,7 +79,7 @@ def bonus_multiplier(constants: Constants, observations: int, bonus: Bonus) -> f
     """Return c_T, the largest factor of ||x||_{A^-1} in a bonus after T observations.
 
     Local: kappa r + sqrt(kappa alpha) S. Global: sqrt(kappa/m) r + sqrt(alpha/m) S. Twice that for the paper's
-    bonuses, once for the tight ones; with the joint radius sqrt(K) S in the place of S.
+    bonuses, once for the tight ones; with the joint radius sqrt(K) S instead of S.
     Source: Saux & Maillard 2023, Theorem 1; without the factor 2 for the constrained minimiser.
     """
     kappa, alpha, lowest = constants.conditioning, constants.regularization, constants.curvature_min
@@ -109,7 +109,7 @@ def regret_bound(
     - global: P_T = max(1, m L^2/alpha) 2 K d log(1 + m L^2 T/(K d alpha)); the paper omits the maximum.
 
     With the paper's bonuses this is the paper's bound (K = 1); the tight bonuses halve it. An exploration dial
-    e >= 1 gives 1 + e in the place of the 2; below 1 there is no bound: None. A warm-up round adds at most 2 L S,
+    e >= 1 gives 1 + e instead of the 2; below 1 there is no bound: None. A warm-up round adds at most 2 L S,
     and no regret exceeds 2 L S T, so neither does what is returned. None, too, where it is not finite. In reward
     units. The bound holds if the bonus is a confidence bound (see docs/mathematics.md, "What is guaranteed"),
     for rounds that the index decided on the rewards of all rounds before.

@@ -108,7 +108,7 @@ def _refuse_taken(connection: Connection, campaign_id: str) -> None:
 
 
 def _keep(connection: Connection, key: int, now: int) -> None:
-    """Note that the import goes on. Raises ConflictError if maintenance has abandoned it."""
+    """Note that the import makes progress. Raises ConflictError if maintenance has abandoned it."""
     if not campaigns.keep_staged(connection, key, now):
         raise ConflictError("the import was abandoned, because it made no progress for too long: import the file again")
 

@@ -93,7 +93,7 @@ class Ledger:
             return "the ledger's thread has ended"
         busy_since = self._busy_since
         if busy_since is not None and time.monotonic() - busy_since > STALL_SECONDS:
-            return "a transaction has not ended for too long"
+            return "a transaction has been running for too long"
         return self._refused
 
     async def submit(self, command: Command) -> Any:

@@ -2,7 +2,7 @@
 
 A campaign that is being imported is staged: it has a key and rows but, until the last step, no public id. Without an
 id nobody sees it, and its rows get in nobody's way, like those of a deleted campaign. Its ``created_at`` is the time
-of the import's last step, which tells an abandoned import from one that goes on.
+of the import's last step, which distinguishes an abandoned import from one in progress.
 """
 
 from collections.abc import Collection, Iterable
@@ -187,7 +187,7 @@ def stage(connection: Connection, values: dict[str, Any], now: int) -> int:
 
 
 def keep_staged(connection: Connection, key: int, now: int) -> bool:
-    """Note that the import goes on, and lock it against being abandoned; False if that has happened."""
+    """Note that the import makes progress, and lock it against being abandoned; False if that has happened."""
     statement = update(campaigns).where(campaigns.c.key == key, _IS_STAGED).values(created_at=now)
     return connection.execute(statement).rowcount > 0
 

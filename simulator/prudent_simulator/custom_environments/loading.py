@@ -78,7 +78,7 @@ def _json(text: str) -> Any:
 
 
 def _path(steps: tuple[int | str, ...]) -> str:
-    """Write pydantic's path without the tags of unions, which are no fields of the file."""
+    """Write pydantic's path without the tags of unions, which are not fields of the file."""
     kept: list[str] = []
     for step in steps:
         parent = kept[-1] if kept else ""

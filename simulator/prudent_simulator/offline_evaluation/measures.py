@@ -93,7 +93,7 @@ def bootstrap(
 ) -> FloatArray:
     """Resample rows with replacement, and give the statistics, (resamples, m).
 
-    statistic: from how often each row was drawn, (rows,), to (m,); on_resample: told how many are done.
+    statistic: from how often each row was drawn, (rows,), to (m,); on_resample: called with how many are done.
     """
     drawn = []
     for number in range(resamples):

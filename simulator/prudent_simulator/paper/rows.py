@@ -1,7 +1,7 @@
 """The rows of the grid: an experiment, an algorithm, and every setting that it runs with.
 
 `paper`: the three experiments with the three algorithms of the paper, its bonus and its constants, the estimate kept in
-the ball. Experiment 2 has one parameter an arm, as in the published figure. Gradient descent takes the step sizes of
+the ball. Experiment 2 has one parameter per arm, as in the published figure. Gradient descent takes the step sizes of
 the theory, and experiment 3 the conditioning that matches the published curve.
 
 `ours`: what else is worth comparing. The same experiments (and experiment 2 with one shared parameter) with a bonus

@@ -49,7 +49,7 @@ def _children_seconds() -> float:
 
 
 def play(cell: Cell, target: Target, folder: Path, on_pairs: Callable[[int], None]) -> CellResult:
-    """Play a cell and give what came of it; databases of servers of our own live in the folder, and go."""
+    """Play a cell and return its outcome; databases of servers of our own live in the folder, and are deleted."""
     server_before, client_before = _children_seconds(), time.process_time()
     size = None
     if target.url is not None:

@@ -132,7 +132,7 @@ class Measure(ABC):
     noun: ClassVar[str]
     """What it is called in a sentence, or at the head of a column."""
     meaning: ClassVar[str]
-    """One sentence for somebody who has not met it before."""
+    """One sentence that explains it to a newcomer."""
     is_mean: ClassVar[bool] = False
     """Whether it is the mean of the rewards, beside which the mean need not be shown again."""
 
@@ -177,7 +177,7 @@ class Measure(ABC):
 
             risk +- t sqrt(sum d1_i^2 / (1 - h_i)) / sum d2_i,    h_i = d2_i / sum d2, at the risk;
 
-        for the mean that is the textbook interval. It is no guarantee: it needs independent values of one law with a
+        for the mean that is the textbook interval. It is not a guarantee: it needs independent values of one law with a
         finite variance of d1, and enough of them in the tail that the measure looks at; values that an adaptive policy
         chose to collect are not quite that. How often it covers is measured in tests/core/measures/test_samples.py:
         0.94 to 0.95 with a hundred values, 0.91 to 0.94 with thirty; less at lower levels than 0.1 and for a long lower
