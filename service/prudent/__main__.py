@@ -56,6 +56,7 @@ def serve(
     demo: Annotated[bool | None, typer.Option("--demo", help="Create a demo campaign.")] = None,
 ) -> None:
     """Serve the HTTP API. A SQLite database that does not exist yet is created."""
+    import structlog
     import uvicorn
 
     from prudent.cli.database import described
@@ -72,11 +73,14 @@ def serve(
         lock = prepare(settings)
     except (NotServableError, UnknownRevisionError, UnsupportedDatabaseError) as error:
         fail(str(error))
-    inform(f"database: {described(parse_database_url(settings.database_url))}")
     _export(settings)
     logs.configure(settings.log_level)
+    database = described(parse_database_url(settings.database_url))
     if settings.demo:
+        inform(f"database: {database}")
         _announce(settings)
+    else:
+        structlog.get_logger(__name__).info("serving", database=database)  # every line of the log is JSON
     for kind in (signal.SIGTERM, signal.SIGINT):
         # uvicorn stops gracefully and then raises the signal again: a requested stop exits with 0
         signal.signal(kind, lambda *_: sys.exit(0))

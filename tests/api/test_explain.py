@@ -8,7 +8,7 @@ from scipy import stats
 from sqlalchemy import text
 
 from prudent.store.engines import create_write_engine, parse_database_url
-from tests.api.contract import Json, create, disjoint, model, multi_armed, new_id, ok, select, shared
+from tests.api.contract import Json, create, disjoint, model, multi_armed, new_id, ok, reward, select, shared
 from tests.servers import Server
 
 NAMED = [{"name": "age", "center": 50, "scale": 10}, {"name": "intercept", "center": 0, "scale": 2}]
@@ -97,6 +97,7 @@ def test_explanations_of_an_older_version(api: httpx.Client, api_server: Server)
         values = {"explanation": orjson.dumps(old).decode(), "id": request["decision_id"]}
         connection.execute(text("UPDATE decisions SET explanation = :explanation WHERE decision_id = :id"), values)
     engine.dispose()
+    reward(api, request["decision_id"], 1.0)  # the process remembers a decision until its reward comes
     again = ok(api.post("/select", json=request))
     assert again["arms"] == [one | {"propensity": None, "interval": None, "contributions": None} for one in old]
 

@@ -69,9 +69,8 @@ def test_reply(api: httpx.Client, make: Callable[[], Json], fields: Json) -> Non
     explained = select(api, campaign_id, explain=True, **fields)
     assert set(explained) == FIELDS | {"arms"}
     assert {one["arm_id"] for one in explained["arms"]} == ({"a", "b"} if make is shared else {"a", "b", "c"})
-    assert all(
-        set(one) == {"arm_id", "estimate", "bonus", "index", "interval", "contributions"} for one in explained["arms"]
-    )
+    shown = {"arm_id", "estimate", "bonus", "index", "propensity", "interval", "contributions"}
+    assert all(set(one) == shown for one in explained["arms"])
 
 
 @MODELS
