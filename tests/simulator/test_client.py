@@ -43,9 +43,9 @@ def test_nobody_there_is_unreachable() -> None:
 
 
 @pytest.mark.parametrize("url", ["localhost:8000", "ftp://localhost", "http://", "http://:port", ""])
-def test_what_is_no_address_is_refused(url: str) -> None:
-    """A mistyped address is an error of one line, not a traceback."""
-    with pytest.raises(UnreachableError, match="address"):
+def test_what_is_not_a_url_is_refused(url: str) -> None:
+    """A mistyped URL is an error of one line, not a traceback."""
+    with pytest.raises(UnreachableError, match="URL"):
         Client(url)
 
 
