@@ -26,7 +26,7 @@ from prudent_simulator.published import ROUNDS
 from prudent_simulator.report import print_table, write_json
 from prudent_simulator.runner import RunError, RunPlan, RunResult, run
 from prudent_simulator.server import Database
-from prudent_simulator.session import load_key_file, open_client, progress_bar, run_id_of
+from prudent_simulator.session import load_key_file, open_client, output_console, progress_bar, run_id_of
 from prudent_simulator.settings import (
     CONDITIONING_NAMES,
     AlgorithmName,
@@ -230,7 +230,7 @@ def run_command(
     if output is not None:
         output.mkdir(parents=True, exist_ok=True)
     result = _play(plan, url, server, api_key, keep=keep)
-    console = Console()
+    console = output_console()
     print_table(console, result)
     if output is not None:
         console.print(f"Wrote {write_json(result, output)}", highlight=False, soft_wrap=True)

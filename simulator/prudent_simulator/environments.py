@@ -22,6 +22,7 @@ from prudent_simulator.risks import TwoPieceNormal, discrete_entropic, gaussian_
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
 
 
 class Stream(IntEnum):

@@ -1,4 +1,4 @@
-"""What every command that plays against a service has in common: the client and the progress bar."""
+"""What the commands have in common: where they print, the client, and the progress bar."""
 
 import os
 import secrets
@@ -39,6 +39,11 @@ def open_client(url: str | None, server: Database | None, api_key: str | None) -
     with _service(url, server) as address, Client(address, headers=headers) as client:
         client.health()
         yield client
+
+
+def output_console() -> Console:
+    """Give standard output as it prints names of users' own: as they are, whatever brackets and colons they have."""
+    return Console(markup=False, emoji=False)
 
 
 def progress_bar() -> Progress:

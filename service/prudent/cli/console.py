@@ -14,7 +14,7 @@ from prudent.identifiers import ID_PATTERN
 if TYPE_CHECKING:
     from prudent.settings import Settings
 
-console = Console()
+console = Console(markup=False, emoji=False)  # names and notes are printed as they are
 
 DatabaseUrl = Annotated[
     str | None,

@@ -4,15 +4,13 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
-
 from prudent_simulator.custom_environments.loading import load_environment
 from prudent_simulator.custom_environments.plan import OwnPlan
 from prudent_simulator.custom_environments.report import print_tables, write_figure, write_json
 from prudent_simulator.extras import MissingExtraError
 from prudent_simulator.runner import play
 from prudent_simulator.server import Database
-from prudent_simulator.session import open_client, progress_bar, run_id_of
+from prudent_simulator.session import open_client, output_console, progress_bar, run_id_of
 
 
 @dataclass(frozen=True)
@@ -55,7 +53,7 @@ def run_own(asked: OwnRun) -> None:
             on_round=lambda done: progress.update(task, completed=done),
             keep=asked.keep or asked.server is not None,  # an own database goes away as a whole
         )
-    console = Console()
+    console = output_console()
     print_tables(console, plan, played)
     if asked.output is not None:
         console.print(f"Wrote {write_json(plan, played, asked.output)}", highlight=False, soft_wrap=True)

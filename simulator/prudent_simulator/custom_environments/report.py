@@ -17,6 +17,7 @@ from prudent_simulator.runner import Played
 
 CONTEXTS = 10_000
 _WELL_SPECIFIED = 1e-6
+_EQUAL = 1e-9
 
 
 @dataclass(frozen=True)
@@ -32,10 +33,15 @@ class Standing:
     def of(cls, plan: OwnPlan) -> "Standing":
         """Draw contexts with the plan's seed and compare the arms there."""
         means, risks = plan.environment.standing(CONTEXTS, plan.seed)
-        arms = np.arange(means.shape[1])
-        best_by_mean = (means.argmax(axis=1)[:, None] == arms).mean(axis=0)
-        best_by_risk = (risks.argmax(axis=1)[:, None] == arms).mean(axis=0)
-        return cls(means.mean(axis=0), risks.mean(axis=0), best_by_mean, best_by_risk)
+        return cls(means.mean(axis=0), risks.mean(axis=0), _best_shares(means), _best_shares(risks))
+
+
+def _best_shares(values: FloatArray) -> FloatArray:
+    """Give in which share of the contexts each arm is best, (K,), from (n, K) values; equal ones share."""
+    largest = values.max(axis=1, keepdims=True)
+    are_best = values >= largest - _EQUAL * np.abs(values).max(axis=1, keepdims=True)
+    shares: FloatArray = (are_best / are_best.sum(axis=1, keepdims=True)).mean(axis=0)
+    return shares
 
 
 def title(plan: OwnPlan) -> str:

@@ -22,7 +22,7 @@ from prudent_simulator.offline_evaluation.shadow import Shadow, look_in_shadow
 from prudent_simulator.offline_evaluation.uniform import UniformReplay, is_uniform, replay_uniform
 from prudent_simulator.offline_evaluation.weighted import WeightedEvaluation, evaluate_weighted
 from prudent_simulator.server import Database
-from prudent_simulator.session import open_client, progress_bar, run_id_of
+from prudent_simulator.session import open_client, output_console, progress_bar, run_id_of
 from prudent_simulator.settings import AlgorithmName
 
 LogFile = Annotated[
@@ -58,7 +58,7 @@ def risk_command(
     if as_json:
         _print_json({"downside_weights": WEIGHTS, **asdict(result), "best": result.best, "words": in_words(result)})
     else:
-        print_arm_risks(Console(), result)
+        print_arm_risks(output_console(), result)
 
 
 def replay_command(
@@ -142,7 +142,7 @@ def replay_command(
         settings = {key: created[key] for key in ("risk", "model", "algorithm", "reward")}
         _print_json({"judged": way, "campaign": settings, **asdict(found)})
     else:
-        _print(Console(), found, session.measure, log)
+        _print(output_console(), found, session.measure, log)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ here is ignored.
 import csv
 import io
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,6 +29,7 @@ FEATURE_MAX = 1e6
 CSV_FIELD_CHARACTERS_MAX = 1_000_000
 PARQUET_SUFFIX = ".parquet"
 _CONTEXT, _FEATURES = "context.", "features."
+_JSON_ARRAY = re.compile(r"\s*\[\s*[{\[]")
 
 
 class LogError(Exception):
@@ -140,6 +142,10 @@ def _text_rows(path: Path, columns: Columns, *, rewards_only: bool) -> Iterator[
     start = text.lstrip()[:1]
     if not start:
         raise LogError(f"{path}: is empty")
+    if _JSON_ARRAY.match(text):
+        raise LogError(
+            f"{path}: is one JSON array, but a log in JSON has one object per line: jq -c '.[]' {path} writes it so"
+        )
     return _json_rows(text, columns) if start == "{" else _csv_rows(path, text, columns, rewards_only=rewards_only)
 
 
@@ -166,7 +172,7 @@ def _json_rows(text: str, columns: Columns) -> Iterator[tuple[int, _Raw | str]]:
         try:
             content = orjson.loads(part)
         except orjson.JSONDecodeError as error:
-            yield line, f"is not JSON: {error}"
+            yield line, f"is not JSON: {error}{'' if part.rstrip().endswith('}') else '; each line is a whole object'}"
             continue
         if not isinstance(content, dict):
             yield line, "must be an object, {...}"

@@ -33,7 +33,7 @@ def print_arm_risks(console: Console, result: ArmRisks) -> None:
     for weight in WEIGHTS:
         table.add_column(f"{weight:g}", justify="right")
     for place, arm in enumerate(result.arms):
-        marks = ["*" if best == arm else "" for best in result.best]
+        marks = ["*" if arm in leaders else "" for leaders in result.leaders]
         values = [f"{mark}{_number(risk)}" for mark, risk in zip(marks, result.risks[place], strict=True)]
         table.add_row(arm, str(result.counts[place]), *values)
     console.print(table)
@@ -54,6 +54,12 @@ def _values(title: str, measure: Measure, values: Mapping[str, Value]) -> Table:
 def print_uniform(console: Console, result: UniformReplay, measure: Measure) -> None:
     """Print the value of the learning policy beside the log's."""
     _say(console, f"The log's choices were uniformly random, so the campaign was replayed. Risk: {measure}.")
+    if result.absent:
+        _say(
+            console,
+            f"By their propensity there were {result.absent} more arms, which the log lacks: the campaign does not "
+            "have them either.",
+        )
     rows = {f"campaign, {result.matched} matched rows": result.policy, f"log, all {result.rows} rows": result.log}
     console.print(_values("Value of the campaign while it learns", measure, rows))
     plays = ", ".join(f"{arm} {count}" for arm, count in result.plays.items())
@@ -70,7 +76,7 @@ def print_weighted(console: Console, result: WeightedEvaluation, measure: Measur
     """Print the values of the frozen policy beside the log's, and how much the weights can carry."""
     _say(
         console,
-        f"The log's propensities differ, so the campaign was fitted on the first {result.fitted} rows and frozen, and "
+        f"{_not_uniform(result)}, so the campaign was fitted on the first {result.fitted} rows and frozen, and "
         f"its best-estimate choices were evaluated on the other {result.held_out}. Risk: {measure}.",
     )
     rows = {"campaign, SNIPS": result.snips, "campaign, IPS": result.ips, "log, same rows": result.log}
@@ -97,6 +103,12 @@ def print_weighted(console: Console, result: WeightedEvaluation, measure: Measur
         "This estimates a policy that no longer learns or explores. Live, the campaign does both: it starts where this "
         "one was frozen.",
     )
+
+
+def _not_uniform(result: WeightedEvaluation) -> str:
+    if result.common_propensity is None:
+        return "The log's propensities differ"
+    return f"Every propensity is {_number(result.common_propensity)}, which is not 1 / (number of arms)"
 
 
 def print_shadow(console: Console, result: Shadow, measure: Measure) -> None:

@@ -12,6 +12,7 @@ then on the service decides; decisions that are not followed leave no trace in w
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 
 import numpy as np
 
@@ -22,13 +23,18 @@ from prudent_simulator.offline_evaluation.reading import LogError, Row
 from prudent_simulator.runner import RunError
 
 _SAME = 1e-6
+_NEGLIGIBLE = 0.005
 
 
 @dataclass(frozen=True)
 class UniformReplay:
-    """What a replay found. plays: matched rows by arm; policy: over the matched rows; log: over all rows."""
+    """What a replay found. plays: matched rows by arm; policy: over the matched rows; log: over all rows.
+
+    absent: how many arms the propensity says there were besides those of the campaign.
+    """
 
     rows: int
+    absent: int
     matched: int
     warmup_matched: int
     plays: dict[str, int]
@@ -37,14 +43,37 @@ class UniformReplay:
 
 
 def is_uniform(rows: Sequence[Row], arms: int) -> bool:
-    """Say whether every row's propensity is 1 / (number of candidates), the same for all rows.
+    """Say whether every candidate had the same propensity in every row, as far as printed digits can tell.
 
-    arms: of the campaign, which are the candidates of rows without features.
+    arms: of the campaign, which are the candidates of rows without features. There may have been more arms than these,
+    which the log lacks: the choices among those that it has were uniform all the same. Where features list all
+    candidates, the propensity must be 1 / (their number).
     """
     candidates = [arms if row.features is None else len(row.features) for row in rows]
-    if len(set(candidates)) != 1:
+    common = common_propensity(rows)
+    if common is None or len(set(candidates)) != 1:
         return False
-    return all(row.propensity is not None and abs(row.propensity * candidates[0] - 1.0) <= _SAME for row in rows)
+    count, rounding = candidates[0], max(_half_unit(common), _SAME * common)
+    is_listed = rows[0].features is not None
+    return count * (common - rounding) <= 1.0 and (not is_listed or count * (common + rounding) >= 1.0)
+
+
+def common_propensity(rows: Sequence[Row]) -> float | None:
+    """Give the propensity that all rows have, None where they differ or have none.
+
+    0.333, 0.333 and 0.334 are one: a replay that takes them for equal is biased by half a per cent at most.
+    """
+    known = [row.propensity for row in rows if row.propensity is not None]
+    if len(known) < len(rows) or max(known) - min(known) > _NEGLIGIBLE * max(known):
+        return None
+    return known[0]
+
+
+def _half_unit(printed: float) -> float:
+    """Give half a unit of the last decimal that a number is printed with."""
+    exponent = Decimal(repr(printed)).as_tuple().exponent
+    assert isinstance(exponent, int)  # noqa: S101  # the number is finite
+    return 0.5 * 10.0**exponent
 
 
 class _Replay:
@@ -136,4 +165,6 @@ def replay_uniform(session: Session, arms: Sequence[str], warmup: int) -> Unifor
     )
     chosen = [row.arm for row in replay.matched]
     plays = {arm: chosen.count(arm) for arm in session.log.arms}
-    return UniformReplay(len(session.log.rows), len(chosen), replay.warmup_matched, plays, policy, log)
+    propensity, features = session.log.rows[0].propensity or 1.0, session.log.rows[0].features
+    absent = 0 if features is not None else max(0, round(1.0 / propensity) - len(arms))
+    return UniformReplay(len(session.log.rows), absent, len(chosen), replay.warmup_matched, plays, policy, log)

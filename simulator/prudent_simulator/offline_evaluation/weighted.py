@@ -21,18 +21,21 @@ from prudent_simulator.offline_evaluation.estimates import Resampled, Session, V
 from prudent_simulator.offline_evaluation.frozen import Frozen, freeze
 from prudent_simulator.offline_evaluation.measures import effective_sample_size
 from prudent_simulator.offline_evaluation.reading import LogError
+from prudent_simulator.offline_evaluation.uniform import common_propensity
 
 
 @dataclass(frozen=True)
 class WeightedEvaluation:
     """What the weights say, on the rows held out.
 
-    matched: rows of positive weight; mean_weight: 1 but for chance where the log explored, with its standard error;
-    log: what the log's own choices gave; gain: the policy's SNIPS risk less the log's.
+    common_propensity: of all rows, None where they differ; matched: rows of positive weight; mean_weight: 1 but for
+    chance where the log explored, with its standard error; log: what the log's own choices gave; gain: the policy's
+    SNIPS risk less the log's.
     """
 
     fitted: int
     held_out: int
+    common_propensity: float | None
     matched: int
     effective_sample_size: float
     mean_weight: float
@@ -86,6 +89,7 @@ def evaluate_weighted(session: Session, fit_share: float) -> WeightedEvaluation:
     return WeightedEvaluation(
         fitted=len(frozen.fitted),
         held_out=rows,
+        common_propensity=common_propensity(session.log.rows),
         matched=int(np.count_nonzero(weights)),
         effective_sample_size=effective_sample_size(weights),
         mean_weight=float(weights.mean()),

@@ -21,6 +21,7 @@ from prudent_simulator.paper.rows import ROWS, Group, select_rows
 from prudent_simulator.paper.runtimes import read_runtimes
 from prudent_simulator.paper.worker import Target
 from prudent_simulator.runner import ROUNDS_MAX
+from prudent_simulator.session import output_console
 from prudent_simulator.settings import AlgorithmName
 
 BLOCK = 250
@@ -150,7 +151,7 @@ def paper(
         open_cells = [cell for cell in cells if archive.load(cell) is None]
         if open_cells:
             _play(archive, cells, open_cells, Target(url, headers), servers or _processors())
-    Console().print(
+    output_console().print(
         f"All {len(cells)} cells are in {directory}. Next: prudent-simulator report {shlex.quote(str(directory))}",
         highlight=False,
         soft_wrap=True,
@@ -179,4 +180,4 @@ def report(
     results = load_results(Archive(directory))
     runtimes = None if runtime is None else read_runtimes(runtime)
     for path in write_report(results, runtimes, output or directory / "report", markdown):
-        Console().print(f"Wrote {path}", highlight=False, soft_wrap=True)
+        output_console().print(f"Wrote {path}", highlight=False, soft_wrap=True)

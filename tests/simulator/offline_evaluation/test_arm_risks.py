@@ -44,6 +44,30 @@ def test_few_rewards_and_close_arms_are_said(tmp_path: Path) -> None:
     assert result.best_share.sum(axis=0) == pytest.approx(1.0)
 
 
+def test_no_winner_is_named_among_equal_arms(tmp_path: Path) -> None:
+    """The order of the rows decided who was best."""
+    path = tmp_path / "log.csv"
+    path.write_text("arm,reward\n" + "a,1\nb,1\n" * 50)
+    result = arm_risks(read_log(path), 20, 0)
+    assert in_words(result)[0] == "a and b are equal by the mean and at every downside weight up to 19."
+    assert result.best == [None] * 5
+    assert result.best_share == pytest.approx(np.full((2, 5), 0.5))
+    path.write_text("arm,reward\n" + "a,0.1\na,0.2\na,0.3\nb,0.3\nb,0.1\nb,0.2\nc,0\n" * 50)
+    assert in_words(arm_risks(read_log(path), 20, 0))[0].startswith("a and b are equal, and best by the mean")
+
+
+def test_arms_that_are_equal_at_one_weight_only(tmp_path: Path) -> None:
+    """The same mean, and a spread that only caution sees."""
+    path = tmp_path / "log.csv"
+    path.write_text("arm,reward\n" + "a,0\na,2\nb,1\nb,1\n" * 100)
+    result = arm_risks(read_log(path), 20, 0)
+    assert in_words(result)[:2] == [
+        "By the mean, a and b are equal.",
+        "From a downside weight of 1 on, b is better than a.",
+    ]
+    assert result.best == [None, "b", "b", "b", "b"]
+
+
 def test_one_arm_and_one_best_arm(tmp_path: Path) -> None:
     """Nothing to choose, or nothing that changes."""
     path = tmp_path / "log.csv"

@@ -139,6 +139,22 @@ def test_mistakes_are_one_line(server_url: str, tmp_path: Path, options: list[st
     assert httpx.get(f"{server_url}/campaigns/test-commands.mistake", trust_env=False).status_code == 404
 
 
+def test_what_is_said_of_the_propensities_is_true(server_url: str, tmp_path: Path) -> None:
+    """Equal ones do not differ; rounded ones are uniform; and arms that the log lacks are counted."""
+    path = tmp_path / "log.csv"
+    options = ("--url", server_url, "--mean", "--resamples", "10")
+    path.write_text("arm,reward,propensity\n" + "a,1,0.333\nb,2,0.333\nc,3,0.333\n" * 40)
+    assert "choices were uniformly random" in simulator("replay", path, *options).stdout
+    path.write_text("arm,reward,propensity\n" + "a,1,0.0294\nb,2,0.0294\nc,3,0.0294\n" * 40)
+    shown = simulator("replay", path, *options).stdout
+    assert "choices were uniformly random" in shown
+    assert "By their propensity there were 31 more arms, which the log lacks" in shown
+    path.write_text("arm,reward,propensity\n" + "a,1,0.9\nb,2,0.9\n" * 40)
+    shown = simulator("replay", path, *options).stdout
+    assert "Every propensity is 0.9, which is not 1 / (number of arms), so the campaign was fitted" in shown
+    assert "differ" not in shown
+
+
 def test_where_to_play_must_be_said(tmp_path: Path) -> None:
     """Neither a service nor a wish to start one."""
     done = simulator("replay", table(tmp_path / "log.csv", propensity=False), "--mean")

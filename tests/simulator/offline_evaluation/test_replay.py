@@ -95,9 +95,22 @@ def test_only_uniform_choices_are_replayed() -> None:
     assert not is_uniform([Row(1, "a", 0.0, 0.9), Row(2, "b", 0.0, 0.9)], 2)
     assert not is_uniform([Row(1, "a", 0.0, 0.5), Row(2, "b", 0.0, 0.4)], 2)
     assert not is_uniform([Row(1, "a", 0.0, None)], 1)
+    assert not is_uniform([Row(1, "a", 0.0, 0.5), Row(2, "b", 0.0, 0.5)], 3)
     two, three = {"a": (0.0,), "b": (0.0,)}, {"a": (0.0,), "b": (0.0,), "c": (0.0,)}
     mixed = [Row(1, "a", 0.0, 0.5, None, two), Row(2, "a", 0.0, 1 / 3, None, three)]
     assert not is_uniform(mixed, 3)
+
+
+@pytest.mark.parametrize(
+    ("printed", "arms"),
+    [([0.333] * 3, 3), ([0.33, 0.33], 3), ([0.333, 0.333, 0.334], 3), ([0.0294], 34), ([0.03], 34), ([1 / 34], 28)],
+)
+def test_rounded_propensities_are_equal_ones(printed: list[float], arms: int) -> None:
+    """A log prints three digits, and may lack some of the arms: another estimator would be used without need."""
+    assert is_uniform([Row(k, "a", 0.0, chance) for k, chance in enumerate(printed)], arms)
+    listed = {str(k): (0.0,) for k in range(arms)}
+    rows = [Row(k, "0", 0.0, chance, None, listed) for k, chance in enumerate(printed)]
+    assert is_uniform(rows, arms) == (arms != 28)  # where all candidates are listed, none can be missing
 
 
 def test_weights_and_values_by_hand(prudent: Client, tmp_path: Path) -> None:
