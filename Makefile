@@ -20,7 +20,7 @@ COMPILE = $(BIN)/python -m uv pip compile --quiet --universal --python-version 3
 	--generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-package prudent-client --custom-compile-command 'make lock' $(UPGRADE)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test pictures soak trust mutations mutate check format docs bench coverage paper lock clean
+.PHONY: help run test pictures soak trust mutations mutate check format docs bench exploration coverage paper lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -86,6 +86,10 @@ docs: $(VENV)/.dev ## Build these pages as a site that needs no network, in site
 
 coverage: $(VENV)/.dev ## How often the intervals hold; writes docs/coverage.md (about fifteen minutes)
 	$(BIN)/python -m benchmarks.coverage $(COVERAGE)
+
+# It may be interrupted: the same command resumes it. A part of it: make exploration EXPLORATION='--only taxi --print'.
+exploration: $(VENV)/.dev ## What exploring costs, 200 seeds; writes docs/exploration-benchmark.md (about two hours)
+	$(BIN)/python -m benchmarks.exploration $(EXPLORATION)
 
 # A part of it: make bench BENCH='--parts ae'. Everything: make bench BENCH=--full (about an hour). Debian's wrk, if it
 # is there, makes the load; the libraries that we compare with live in an environment of their own.

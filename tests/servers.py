@@ -375,8 +375,11 @@ def _kill_group(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def migrate(database_url: str, seconds_max: float = START_SECONDS_MAX) -> None:
-    """Bring a database to the newest schema, by the command that operators use. Raises ServerError."""
+def migrate(database_url: str, seconds_max: float = START_SECONDS_MAX) -> str:
+    """Bring a database to the newest schema, by the command that operators use, and return what it printed.
+
+    Raises ServerError.
+    """
     done = subprocess.run(
         [sys.executable, "-m", "prudent", "migrate", "--database-url", database_url],
         cwd=ROOT,
@@ -389,3 +392,4 @@ def migrate(database_url: str, seconds_max: float = START_SECONDS_MAX) -> None:
     )
     if done.returncode != 0:
         raise ServerError(f"migrate exited with code {done.returncode}:\n{done.stdout}{done.stderr}")
+    return done.stdout

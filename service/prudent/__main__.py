@@ -114,7 +114,7 @@ def migrate_command(database_url: DatabaseUrl = None) -> None:
 
     from prudent.cli.database import described
     from prudent.store.engines import UnsupportedDatabaseError, create_write_engine, parse_database_url
-    from prudent.store.schema import UnknownRevisionError, migrate
+    from prudent.store.schema import UnknownRevisionError, campaigns_without_rule, migrate
 
     settings = settings_or_fail()
     try:
@@ -123,6 +123,7 @@ def migrate_command(database_url: DatabaseUrl = None) -> None:
         engine = create_write_engine(url)
         try:
             before, after = migrate(engine)
+            kept = 0 if before in (None, after) else campaigns_without_rule(engine)
         finally:
             engine.dispose()
     except (UnknownRevisionError, UnsupportedDatabaseError) as error:
@@ -130,6 +131,11 @@ def migrate_command(database_url: DatabaseUrl = None) -> None:
     except SQLAlchemyError as error:
         fail(f"the database does not answer: {error.__cause__ or error}")
     console.print(f"schema at {after}" if before == after else f"schema migrated from {before or 'none'} to {after}")
+    if kept:
+        console.print(
+            f"campaigns that keep the optimistic exploration rule they were created with: {kept}; new ones are "
+            "randomized by default, see docs/exploration.md"
+        )
 
 
 @app.command("verify")

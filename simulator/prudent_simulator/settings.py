@@ -136,6 +136,7 @@ def algorithm_request(name: AlgorithmName, settings: Settings, layout: Layout) -
         "regularization": settings.regularization,
         "delta": settings.delta,
         "noise_scale": settings.noise_scale,
+        "exploration_rule": "optimistic",
         "exploration": settings.exploration,
         "parameter_bound": settings.parameter_bound,
         "feature_bound": settings.feature_bound,

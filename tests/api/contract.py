@@ -28,13 +28,13 @@ def new_id(prefix: str) -> str:
 
 
 def shared(**changes: Any) -> Json:
-    """A request to create a shared campaign with the arms a and b in two dimensions, and no warm-up."""
+    """A request to create a shared campaign with the arms a and b in two dimensions, no warm-up and no floor."""
     return {
         "campaign_id": new_id("shared"),
         "risk": {"measure": "mean"},
         "model": {"type": "shared", "dimension": 2},
         "arms": ARMS,
-        "algorithm": {"warmup": 0},
+        "algorithm": {"warmup": 0, "floor": 0},
     } | changes
 
 
@@ -45,7 +45,7 @@ def disjoint(**changes: Any) -> Json:
         "risk": {"measure": "expectile", "level": 0.2},
         "model": {"type": "disjoint", "dimension": 2},
         "arms": [{"arm_id": name} for name in "abc"],
-        "algorithm": {"warmup": 0},
+        "algorithm": {"warmup": 0, "floor": 0},
     } | changes
 
 
@@ -56,7 +56,7 @@ def multi_armed(**changes: Any) -> Json:
         "risk": {"measure": "mean"},
         "model": {"type": "multi-armed"},
         "arms": [{"arm_id": name} for name in "abc"],
-        "algorithm": {"warmup": 0},
+        "algorithm": {"warmup": 0, "floor": 0},
     } | changes
 
 

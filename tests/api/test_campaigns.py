@@ -69,11 +69,11 @@ def test_ridge_too_small_for_the_features_is_said(api: httpx.Client) -> None:
     assert ok(api.post("/campaigns", json=request)) == body == read(api, body["campaign_id"])
 
 
-@pytest.mark.parametrize(("type_", "intercept"), [("shared", False), ("disjoint", True)])
-def test_default_intercept(api: httpx.Client, type_: str, intercept: bool) -> None:
-    """A disjoint campaign with a constant or centred context could not learn a level."""
-    request = shared(model={"type": type_, "dimension": 1}, arms=[])
-    assert ok(api.post("/campaigns", json=request), 201)["model"]["intercept"] is intercept
+@pytest.mark.parametrize("kind", ["shared", "disjoint"])
+def test_default_intercept(api: httpx.Client, kind: str) -> None:
+    """A campaign with constant or centred features could not learn a level, nor rewards relative to a centre."""
+    request = shared(model={"type": kind, "dimension": 1}, arms=[])
+    assert ok(api.post("/campaigns", json=request), 201)["model"]["intercept"] is True
 
 
 def test_repeated_creation(api: httpx.Client) -> None:
@@ -84,7 +84,7 @@ def test_repeated_creation(api: httpx.Client) -> None:
     reversed_order = dict(reversed(request.items()))
     assert ok(api.post("/campaigns", json=reversed_order)) == first
     spelled_out = request | {
-        "algorithm": DEFAULT_ALGORITHM | {"warmup": 0},
+        "algorithm": DEFAULT_ALGORITHM | {"warmup": 0, "floor": 0},
         "reward": DEFAULT_REWARD,
         "seed": 0,
         "description": "",
@@ -98,7 +98,7 @@ def test_repeated_creation(api: httpx.Client) -> None:
         {"seed": 1},
         {"description": "another"},
         {"risk": {"measure": "expectile", "level": 0.3}},
-        {"model": {"type": "shared", "dimension": 2, "intercept": True}},
+        {"model": {"type": "shared", "dimension": 2, "intercept": False}},
         {"arms": [{"arm_id": "b", "features": [0, 1]}, {"arm_id": "a", "features": [1, 0]}]},
         {"algorithm": {"warmup": 0, "delta": 0.1}},
         {"reward": {"minimum": 0}},

@@ -105,7 +105,7 @@ def test_explanations_of_an_older_version(api: httpx.Client, api_server: Server)
 def test_large_explanations_are_cut(api: httpx.Client) -> None:
     """A thousand explained selects with thousands of numbers each would fill the disk."""
     arms = [{"arm_id": f"a{number}", "features": [number, *([1] * 99)]} for number in range(30)]
-    campaign_id = create(api, shared(model={"type": "shared", "dimension": 100}, arms=arms))
+    campaign_id = create(api, shared(model={"type": "shared", "dimension": 100, "intercept": False}, arms=arms))
     found = select(api, campaign_id, explain=True)["arms"]
     assert [one["contributions"] is not None for one in found] == [True] * 20 + [False] * 10
     assert all(len(one["contributions"]) == 100 for one in found[:20])

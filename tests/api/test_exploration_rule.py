@@ -69,21 +69,23 @@ def test_the_floor_and_the_uniform_share_say_so(api: httpx.Client) -> None:
 
 
 def test_defaults_depend_on_the_rule(api: httpx.Client) -> None:
-    """The paper's rule stays as it was for whoever asks for nothing."""
-    shared = {
-        "campaign_id": new_id("exploration"),
-        "risk": {"measure": "mean"},
-        "model": {"type": "shared", "dimension": 2},
-    }
-    plain = read(api, create(api, shared))
-    assert (plain["algorithm"]["exploration_rule"], plain["algorithm"]["floor"]) == ("optimistic", 0.0)
-    assert plain["model"]["intercept"] is False
-    request = shared | {"campaign_id": new_id("exploration"), "algorithm": RANDOMIZED}
-    randomized = read(api, create(api, request))
-    assert (randomized["algorithm"]["exploration_rule"], randomized["algorithm"]["floor"]) == ("randomized", 2.0)
-    assert randomized["model"]["intercept"] is True
-    filled_in = {name: randomized[name] for name in (*request, "description", "arms", "seed")}
-    assert ok(api.post("/campaigns", json=filled_in)) == randomized
+    """Whoever turns no dial gets the rule that works on anybody's rewards; a noise scale is a dial of the paper's."""
+    shared = {"risk": {"measure": "mean"}, "model": {"type": "shared", "dimension": 2}}
+    expected: list[tuple[Json, tuple[str, float, bool]]] = [
+        ({}, ("randomized", 2.0, True)),
+        (RANDOMIZED, ("randomized", 2.0, True)),
+        ({"exploration": 0}, ("randomized", 0.0, True)),
+        ({"noise_scale": 0.5}, ("optimistic", 0.0, False)),
+        (RANDOMIZED | {"noise_scale": 0.5}, ("randomized", 2.0, True)),
+        ({"exploration_rule": "optimistic"}, ("optimistic", 0.0, False)),
+    ]
+    for algorithm, (rule, floor, intercept) in expected:
+        request = shared | {"campaign_id": new_id("exploration"), "algorithm": algorithm}
+        made = read(api, create(api, request))
+        assert (made["algorithm"]["exploration_rule"], made["algorithm"]["floor"]) == (rule, floor)
+        assert made["model"]["intercept"] is intercept
+        filled_in = {name: made[name] for name in (*request, "description", "arms", "seed")}
+        assert ok(api.post("/campaigns", json=filled_in)) == made
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,8 @@ FIELDS = {
     "warnings",
     "state_digest",
 }
+OPTIMISTIC = {"warmup": 0, "exploration_rule": "optimistic"}
+"""Rewards are learned as they are, so that what is learned can be computed by hand."""
 THEORY = {"warmup": 0, "noise_scale": 2.5, "parameter_bound": 3}
 EXPECTILE = {"measure": "expectile", "level": 0.2}
 ENTROPIC = {
@@ -54,7 +56,7 @@ def test_fields(api: httpx.Client) -> None:
     """A dashboard written from the contract would miss a number, or show one of another kind of campaign."""
     body = model(api, create(api, shared()))
     assert set(body) == FIELDS
-    assert (body["algorithm"], body["observations"], body["head"], body["theta"]) == ("linucb-cr", 0, 0, [0, 0])
+    assert (body["algorithm"], body["observations"], body["head"], body["theta"]) == ("linucb-cr", 0, 0, [0, 0, 0])
     unknown = {"theta": None, "radius": None, "inside_ball": None, "theta_intervals": None}
     assert body["arms"] == [{"arm_id": name, "status": "active", **unknown} for name in "ab"]
     assert (body["inside_ball"], body["regret_bound"]) == (None, None)
@@ -71,7 +73,7 @@ def test_fields(api: httpx.Client) -> None:
 
 def test_estimates_by_hand(api: httpx.Client) -> None:
     """The numbers shown would not be those of the method."""
-    campaign_id = create(api, multi_armed(algorithm={"name": "linucb", "warmup": 0, "regularization": 0.5}))
+    campaign_id = create(api, multi_armed(algorithm=OPTIMISTIC | {"name": "linucb", "regularization": 0.5}))
     items = [{"arm_id": "a", "reward": value} for value in (1, 2, 6)] + [{"arm_id": "b", "reward": -4}]
     ok(api.post(f"/campaigns/{campaign_id}/observations", json={"items": items}))
     body = model(api, campaign_id)
@@ -157,8 +159,8 @@ def test_change_of_the_dial_changes_the_claim(api: httpx.Client) -> None:
 
 def test_ball_that_binds_is_reported(api: httpx.Client) -> None:
     """A bound that is too small would stop the learning without a word."""
-    small = create(api, multi_armed(algorithm={"warmup": 0, "parameter_bound": 0.1}))
-    large = create(api, multi_armed(algorithm={"warmup": 0, "parameter_bound": 100}))
+    small = create(api, multi_armed(algorithm=OPTIMISTIC | {"parameter_bound": 0.1}))
+    large = create(api, multi_armed(algorithm=OPTIMISTIC | {"parameter_bound": 100}))
     for campaign_id, warned in ((small, True), (large, False)):
         for number in range(6):
             reward(api, select(api, campaign_id, chosen_arm_id="a")["decision_id"], 5 + number)
@@ -170,13 +172,13 @@ def test_ball_that_binds_is_reported(api: httpx.Client) -> None:
 
 def test_ball_is_reported_arm_by_arm(api: httpx.Client) -> None:
     """Nobody would see which arm's parameter_bound is too small."""
-    campaign_id = create(api, multi_armed(algorithm={"warmup": 0, "parameter_bound": 1}))
+    campaign_id = create(api, multi_armed(algorithm=OPTIMISTIC | {"parameter_bound": 1}))
     assert model(api, campaign_id)["inside_ball"] is True
     teach(api, campaign_id, [("a", 0.5), ("b", 9), ("b", 9)])
     body = model(api, campaign_id)
     assert body["inside_ball"] is False
     assert {arm["arm_id"]: arm["inside_ball"] for arm in body["arms"]} == {"a": True, "b": False, "c": True}
-    campaign_id = create(api, shared(algorithm={"warmup": 0, "parameter_bound": 1, "projection": False}))
+    campaign_id = create(api, shared(algorithm=OPTIMISTIC | {"parameter_bound": 1, "projection": False}))
     teach(api, campaign_id, [("a", 0.5), ("b", 9)])
     body = model(api, campaign_id)
     assert body["inside_ball"] is False

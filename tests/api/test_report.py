@@ -186,7 +186,7 @@ def test_exploring_share(api: httpx.Client) -> None:
     made = [select(api, campaign_id) for _ in range(30)]
     body = report(api, campaign_id)["learning"]
     assert body["recent_decisions"] == 36
-    ok(api.patch(f"/campaigns/{campaign_id}", json={"algorithm": {"exploration": 0, "warmup": 0}}))
+    ok(api.patch(f"/campaigns/{campaign_id}", json={"algorithm": {"exploration": 0, "floor": 0, "warmup": 0}}))
     ok(api.post("/select/batch", json={"items": [{"campaign_id": campaign_id}] * 80}))
     after = report(api, campaign_id)["learning"]
     assert after["recent_decisions"] == 100

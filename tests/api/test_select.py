@@ -38,6 +38,7 @@ FIELDS = {
     "observations",
 }
 SCORES = ("estimate", "bonus", "index")
+"""The last one is the decision's own, by its draw; the others are the state's."""
 LISTED = [{"arm_id": "a", "features": [0.9, 0.1]}, {"arm_id": "b", "features": [0.1, 0.9]}]
 MODELS = pytest.mark.parametrize(
     ("make", "fields"),
@@ -61,7 +62,6 @@ def test_reply(api: httpx.Client, make: Callable[[], Json], fields: Json) -> Non
     body = select(api, campaign_id, **fields)
     assert set(body) == FIELDS
     assert body["campaign_id"] == campaign_id
-    assert body["index"] == pytest.approx(body["estimate"] + body["bonus"])
     assert (body["seen"], body["observations"], body["reason"]) == (0, 0, "index")
     assert body["exploring"] is (body["arm_id"] != body["greedy_arm_id"])
     others = [select(api, campaign_id, **fields)["decision_id"] for _ in range(3)]
@@ -71,6 +71,17 @@ def test_reply(api: httpx.Client, make: Callable[[], Json], fields: Json) -> Non
     assert {one["arm_id"] for one in explained["arms"]} == ({"a", "b"} if make is shared else {"a", "b", "c"})
     shown = {"arm_id", "estimate", "bonus", "index", "propensity", "interval", "contributions"}
     assert all(set(one) == shown for one in explained["arms"])
+    multipliers = [(one["index"] - one["estimate"]) / one["bonus"] for one in explained["arms"]]
+    assert multipliers == pytest.approx([multipliers[0]] * len(multipliers))  # one draw for all arms
+    assert multipliers[0] >= 0
+
+
+@MODELS
+def test_the_optimistic_index(api: httpx.Client, make: Callable[..., Json], fields: Json) -> None:
+    """With the paper's rule the index would not be the one that the theorem is about."""
+    campaign_id = create(api, make(algorithm={"warmup": 0, "exploration_rule": "optimistic"}))
+    body = select(api, campaign_id, **fields)
+    assert body["index"] == pytest.approx(body["estimate"] + body["bonus"])
 
 
 @MODELS
@@ -152,7 +163,7 @@ def test_external_choice(api: httpx.Client, make: Callable[[], Json], fields: Js
     assert (body["arm_id"], body["reason"], body["propensity"]) == ("a", "external", None)
     assert (body["recommended_arm_id"], body["greedy_arm_id"], body["exploring"]) == ("b", "b", True)
     scored = {one["arm_id"]: one for one in usual["arms"]}["a"]
-    assert {name: body[name] for name in SCORES} == pytest.approx({name: scored[name] for name in SCORES})
+    assert {name: body[name] for name in SCORES[:2]} == pytest.approx({name: scored[name] for name in SCORES[:2]})
     assert reward(api, body["decision_id"], 0)["arm_id"] == "a"
     agreed = select(api, campaign_id, chosen_arm_id="b", explore=False, **fields)
     assert (agreed["reason"], agreed["recommended_arm_id"], agreed["exploring"]) == ("external", "b", False)
@@ -228,7 +239,7 @@ def test_ties_are_broken_by_the_seed(api: httpx.Client) -> None:
 
 def test_registered_features_may_be_left_out(api: httpx.Client) -> None:
     """A client would have to repeat the features of every arm in every request."""
-    campaign_id = taught(api, shared(), "b")
+    campaign_id = taught(api, shared(algorithm={"warmup": 0, "exploration_rule": "optimistic"}), "b")
     spelled_out = [{"arm_id": "a", "features": [1, 0]}, {"arm_id": "b", "features": [0, 1]}]
     expected = select(api, campaign_id, explain=True, arms=spelled_out)["arms"]
     assert select(api, campaign_id, explain=True)["arms"] == expected
@@ -314,8 +325,9 @@ def test_unknown_campaign(api: httpx.Client) -> None:
 def test_centred_and_scaled_features(api: httpx.Client) -> None:
     """Ages and incomes as they are would drown the other features, whatever the campaign declares."""
     declared = [{"name": "age", "center": 50, "scale": 17}, {"name": "weight", "center": -1, "scale": 0.5}]
-    raw = create(api, shared(model={"type": "shared", "dimension": 2, "features": declared}, arms=[]))
-    scaled = create(api, shared(arms=[]))
+    plain = {"type": "shared", "dimension": 2, "intercept": False}
+    raw = create(api, shared(model=plain | {"features": declared}, arms=[]))
+    scaled = create(api, shared(model=plain, arms=[]))
     arms = {"a": ([67, -1], [1, 0]), "b": ([50, 0], [0, 2])}
     for name, value in (("a", 3), ("b", -2), ("a", 1)):
         for campaign_id, side in ((raw, 0), (scaled, 1)):
@@ -332,7 +344,7 @@ def test_centred_and_scaled_features(api: httpx.Client) -> None:
     ]
     for one, other in zip(*seen, strict=True):
         assert one["arm_id"] == other["arm_id"]
-        assert [one[name] for name in SCORES] == pytest.approx([other[name] for name in SCORES])
+        assert [one[name] for name in SCORES[:2]] == pytest.approx([other[name] for name in SCORES[:2]])
         parts = [[part["contribution"] for part in each["contributions"]] for each in (one, other)]
         assert parts[0] == pytest.approx(parts[1])
     assert model(api, raw)["theta"] == pytest.approx(model(api, scaled)["theta"])

@@ -26,7 +26,8 @@ HEADER, ARM, LOG, DECISION = 0, 1, 3, 8
 @pytest.fixture
 def exported(api: httpx.Client) -> list[Json]:
     """The lines of a campaign that was deleted since."""
-    campaign_id = create(api, shared(reward={"minimum": -9, "maximum": 9}))
+    paper = {"warmup": 0, "exploration_rule": "optimistic"}  # propensities of 1
+    campaign_id = create(api, shared(reward={"minimum": -9, "maximum": 9}, algorithm=paper))
     for n in range(6):
         decision = select(api, campaign_id, decision_id=new_id("moved"), explain=n == 2)
         if n < 5:

@@ -49,8 +49,8 @@ def test_every_measure_has_a_configuration() -> None:
 @pytest.mark.parametrize(
     ("model", "arms", "shape", "features"),
     [
-        ({"type": "shared", "dimension": 2}, 3, (1, 2), [[1.0, 2.0]]),
-        ({"type": "shared", "dimension": 2, "intercept": True}, 3, (1, 3), [[1.0, 2.0, 1.0]]),
+        ({"type": "shared", "dimension": 2, "intercept": False}, 3, (1, 2), [[1.0, 2.0]]),
+        ({"type": "shared", "dimension": 2}, 3, (1, 3), [[1.0, 2.0, 1.0]]),
         ({"type": "disjoint", "dimension": 2}, 3, (3, 3), [[1.0, 2.0, 1.0]]),
         ({"type": "disjoint", "dimension": 2, "intercept": False}, 3, (3, 2), [[1.0, 2.0]]),
         ({"type": "multi-armed"}, 3, (3, 1), [[1.0]]),
@@ -96,7 +96,11 @@ def test_each_algorithm_has_its_estimator() -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "blocks"), [({"type": "shared", "dimension": 2}, None), ({"type": "disjoint", "dimension": 2}, [0, 1])]
+    ("model", "blocks"),
+    [
+        ({"type": "shared", "dimension": 2, "intercept": False}, None),
+        ({"type": "disjoint", "dimension": 2}, [0, 1]),
+    ],
 )
 def test_the_bonus_of_gradient_descent_gains_the_norm(model: Any, blocks: list[int] | None) -> None:
     """Somebody who knows how far descent is from the exact estimate would be ignored."""

@@ -133,6 +133,25 @@ def test_restore_returns_to_the_mark(kind: str) -> None:
     assert learner.features_above_bound <= 30
 
 
+def test_a_reward_that_repeats_the_arms_first_one_counts_a_tenth_for_the_floor() -> None:
+    """An arm that pays seldom would look known after ten zeros, and never be found again."""
+    learner = policy("ridge", 2)
+    for reward in (0.0, 0.0, 10.0, 0.0):
+        learner.observe(0, np.ones(2), reward, 0)
+    assert learner.arm_observations == pytest.approx([2.2, 0.0])
+    learner.mark()
+    learner.observe(1, np.ones(2), 5.0, 1)
+    learner.restore()
+    dumped = learner.dump()
+    assert dumped is not None
+    loaded = policy("ridge", 2)
+    loaded.load(dumped)
+    for known in (learner, loaded):
+        for arm, reward in ((0, 0.0), (1, 7.0), (1, 7.0)):
+            known.observe(arm, np.ones(2), reward, arm)
+        assert known.arm_observations == pytest.approx([2.3, 1.1])
+
+
 @pytest.mark.parametrize("kind", [kind for kind in ESTIMATORS if not kind.startswith("exact")])
 @pytest.mark.parametrize("count", [0, 5, 8, 33])
 def test_a_loaded_state_goes_on_to_the_last_bit(kind: str, count: int) -> None:

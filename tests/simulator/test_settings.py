@@ -44,6 +44,7 @@ def test_nothing_of_the_paper_is_left_to_the_defaults_of_the_service() -> None:
             "regularization": 0.1,
             "delta": 0.05,
             "noise_scale": 0.1,
+            "exploration_rule": "optimistic",
             "exploration": 1.0,
             "parameter_bound": 1.0,
             "projection": True,

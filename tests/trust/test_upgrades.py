@@ -143,12 +143,13 @@ def test_a_released_schema_opens_migrates_and_verifies(
     """B21. An upgrade would lose what was learned, or refuse the database that the last version wrote."""
     load(database_url, revision)
     before, columns = contents(database_url)
-    migrate(database_url)
+    said = " ".join(migrate(database_url).split())
     changed = int(contents(database_url, columns)[0] != before)
     server = make_server(database_url)
     with httpx.Client(base_url=server.url, timeout=30, trust_env=False) as http:
         campaigns = http.get("/campaigns").raise_for_status().json()["items"]
         for campaign in campaigns:
+            assert campaign["algorithm"]["exploration_rule"] == "optimistic"  # as it was created
             use(http, campaign)
     printed = prudent_verify(database_url, server.url)
     rows = len(re.findall(r" ok ", printed))
@@ -156,6 +157,7 @@ def test_a_released_schema_opens_migrates_and_verifies(
     promise("upgrades", f"{name}, schema {revision}: {rows} campaigns verified, data changed {changed}")
     assert changed == 0
     assert rows == len(campaigns) == 11
+    assert "rule they were created with: 11;" in said
 
 
 def test_a_worker_one_revision_behind_goes_on(

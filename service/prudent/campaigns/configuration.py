@@ -100,7 +100,7 @@ Floor = Annotated[
         ge=0,
         le=1e6,
         description="In a tenth of the decisions an arm with fewer than floor * log(1 + n/K) observations is played, "
-        "where the K eligible arms have n; 0 switches it off.",
+        "where the campaign has learned n and K arms are eligible; 0 switches it off.",
     ),
 ]
 UniformShare = Annotated[
@@ -124,10 +124,13 @@ class Algorithm(Schema):
         ExplorationRuleName | None,
         Field(
             description="randomized: the bonus is multiplied by a draw per decision, and rewards are centred; "
-            "optimistic, the default: the paper's."
+            "optimistic: the paper's. By default randomized, with a noise_scale optimistic."
         ),
     ] = None
-    floor: Annotated[Floor | None, Field(description="2 by default with the randomized rule, otherwise 0.")] = None
+    floor: Annotated[
+        Floor | None,
+        Field(description="2 by default with the randomized rule, 0 with the optimistic one or exploration 0."),
+    ] = None
     uniform_share: UniformShare = 0.0
     parameter_bound: Annotated[Positive, Field(description="S, bound on the parameter's norm.")] | None = None
     projection: Annotated[bool, Field(description="Keep the estimate's norm within parameter_bound.")] = True

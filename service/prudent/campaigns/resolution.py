@@ -26,7 +26,7 @@ def resolve(requested: CampaignConfiguration) -> CampaignConfiguration:
 
     Raises InvalidConfigurationError. Resolving a resolved configuration changes nothing.
     """
-    rule = requested.algorithm.exploration_rule or "optimistic"
+    rule = requested.algorithm.exploration_rule or _default_rule(requested.algorithm)
     model = requested.model
     if isinstance(model, SharedModel) and model.intercept is None:
         model = model.model_copy(update={"intercept": rule == "randomized"})
@@ -38,6 +38,11 @@ def resolve(requested: CampaignConfiguration) -> CampaignConfiguration:
     _check_risk(resolved)
     algorithm = _resolve_algorithm(requested, rule, resolved.measure())
     return resolved.model_copy(update={"algorithm": algorithm})
+
+
+def _default_rule(algorithm: Algorithm) -> ExplorationRuleName:
+    """The randomized rule, unless a noise scale is given: that is a dial of the paper's bonus."""
+    return "randomized" if algorithm.noise_scale is None else "optimistic"
 
 
 def with_rule(configuration: CampaignConfiguration) -> CampaignConfiguration:
@@ -146,7 +151,8 @@ def _resolve_algorithm(requested: CampaignConfiguration, rule: ExplorationRuleNa
     _check_conditioning(algorithm, measure)
     updates: dict[str, object] = {"exploration_rule": rule}
     if algorithm.floor is None:
-        updates["floor"] = FLOOR_DEFAULT if rule == "randomized" else 0.0
+        # an exploration of 0 asks for the best estimate, always
+        updates["floor"] = FLOOR_DEFAULT if rule == "randomized" and algorithm.exploration > 0.0 else 0.0
     if algorithm.regularization is None:
         updates["regularization"] = measure.loss.default_regularization
     if isinstance(requested.model, SharedModel):

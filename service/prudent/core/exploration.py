@@ -31,6 +31,9 @@ SCALE_RATE = 0.055
 """s = SCALE_RATE log(2 + n): about 0.25 at a hundred observations, 0.38 at a thousand, 0.51 at ten thousand."""
 FLOOR_SHARE = 0.1
 """Of the decisions, drawn at random: the floor looks only in these, so that delayed rewards cause no burst."""
+REPEAT_WEIGHT = 0.1
+"""What an observation counts for the floor that repeats its arm's first reward. An arm that has paid 0 ten times may be
+one that pays seldom: a few more zeros are no news of that."""
 TIE_TOLERANCE = 1e-9
 """Relative to the largest index: what is closer than this is equal, and its arms share the probability."""
 PROPENSITY_MIN = 2.0**-64
@@ -70,7 +73,7 @@ class ExplorationRule:
     randomized: a multiplier drawn for each decision; otherwise it is 1, the paper's optimism.
     warmup: plays of each registered arm before anything else decides.
     floor: c; in a tenth of the decisions an arm with fewer than c log(1 + n/K) observations of its own is played, the
-    one with fewest, where the K eligible registered arms have n. 0 is off.
+    one with fewest, where the campaign has learned n and K registered arms are eligible. 0 is off.
     uniform_share: the share of decisions that go to an arm drawn uniformly. 0 is off.
     """
 
@@ -213,14 +216,15 @@ def _begin(envelope: list[tuple[float, list[int]]], arm: int, lines: Lines) -> f
 class Standing:
     """What of a campaign's past decides about a choice among K candidates, besides their scores.
 
-    learned: how many observations the scores rest on, for the scale of the multiplier.
+    learned: how many observations the scores rest on, for the scale of the multiplier and for the floor.
     plays: how often each was played, None for one that is not registered; or None where none can be below its warm-up.
-    observations: of each candidate, None for one that is not registered; or None where the rule has no floor.
+    observations: of each candidate, repeats weighed by REPEAT_WEIGHT, None for one that is not registered; or None
+    where the rule has no floor.
     """
 
     learned: int = 0
     plays: Sequence[int | None] | None = None
-    observations: Sequence[int | None] | None = None
+    observations: Sequence[float | None] | None = None
 
 
 def choose(
@@ -308,7 +312,7 @@ def _before_the_index(rule: ExplorationRule, standing: Standing) -> tuple[list[i
         known = [count for count in standing.observations if count is not None]
         if known:
             fewest = min(known)
-            if fewest < rule.floor * log1p(sum(known) / len(known)):
+            if fewest < rule.floor * log1p(standing.learned / len(known)):
                 return [k for k, count in enumerate(standing.observations) if count == fewest], "floor"
     return [], "index"
 

@@ -17,7 +17,7 @@ from prudent.core.centring import Centre
 from prudent.core.confidence import Confidence, ConfidenceSettings
 from prudent.core.estimators import Estimator
 from prudent.core.estimators.blocks import check_observation
-from prudent.core.exploration import Scores
+from prudent.core.exploration import REPEAT_WEIGHT, Scores
 from prudent.core.intervals import risk_intervals
 from prudent.core.measures import Measure
 from prudent.core.snapshot import CorruptSnapshotError, pack, unpack
@@ -96,9 +96,10 @@ class Policy:
         self.estimator = estimator
         self.feature_map = feature_map
         self.features_above_bound = 0
-        self.arm_observations = [0] * arms
-        """How many observations each registered arm has had since it was registered."""
-        self._marked = 0, self.arm_observations.copy()
+        self.arm_observations = [0.0] * arms
+        """Of each registered arm since then, for the floor; one that repeats the arm's first reward counts a tenth."""
+        self._first_rewards = [0.0] * arms
+        self._marked = 0, self.arm_observations.copy(), self._first_rewards.copy()
         self._blocks_at_creation = blocks_at_creation
         self.set_index(confidence, exploration)
 
@@ -113,7 +114,8 @@ class Policy:
 
     def add_arm(self, *, has_block: bool) -> None:
         """Register one more arm. has_block: whether it has parameters of its own (disjoint model)."""
-        self.arm_observations.append(0)
+        self.arm_observations.append(0.0)
+        self._first_rewards.append(0.0)
         if has_block:
             self.estimator.add_block()
             self._everything_is_stale = True
@@ -133,7 +135,11 @@ class Policy:
         if dnrm2(x) > self.confidence.settings.feature_bound * (1 + 1e-12):
             self.features_above_bound += 1
         if arm is not None:
-            self.arm_observations[arm] += 1
+            if self.arm_observations[arm] == 0.0:
+                self._first_rewards[arm] = reward
+                self.arm_observations[arm] = 1.0
+            else:
+                self.arm_observations[arm] += REPEAT_WEIGHT if reward == self._first_rewards[arm] else 1.0
 
     def refresh(self) -> None:
         """Bring estimate and bonuses up to date with every observation so far."""
@@ -211,15 +217,15 @@ class Policy:
         self.estimator.mark()
         if self._centre is not None:
             self._centre.mark()
-        self._marked = self.features_above_bound, self.arm_observations.copy()
+        self._marked = self.features_above_bound, self.arm_observations.copy(), self._first_rewards.copy()
 
     def restore(self) -> None:
         """Undo everything since the mark."""
         self.estimator.restore()
         if self._centre is not None:
             self._centre.restore()
-        self.features_above_bound, counts = self._marked
-        self.arm_observations = counts.copy()
+        self.features_above_bound, counts, first = self._marked
+        self.arm_observations, self._first_rewards = counts.copy(), first.copy()
         self.set_index(self.confidence.settings, self.exploration)
 
     def dump(self) -> bytes | None:
@@ -230,7 +236,8 @@ class Policy:
         centring = {} if self._centre is None else self._centre.arrays()
         counted = {
             "features_above_bound": np.array(self.features_above_bound),
-            "arm_observations": np.array(self.arm_observations, dtype=np.int64),
+            "arm_observations": np.array(self.arm_observations, dtype=np.float64),
+            "first_rewards": np.array(self._first_rewards, dtype=np.float64),
         }
         return pack({**self.estimator.arrays(), **centring, **counted})
 
@@ -240,7 +247,8 @@ class Policy:
         blocks = len(self.estimator.theta)
         try:
             above_bound = int(arrays.pop("features_above_bound"))
-            counts: list[int] = arrays.pop("arm_observations").tolist()
+            counts: list[float] = arrays.pop("arm_observations").tolist()
+            first: list[float] = arrays.pop("first_rewards").tolist()
             self.estimator.load(arrays)
             if self._centre is not None:
                 self._centre.load(arrays)
@@ -248,6 +256,7 @@ class Policy:
             raise CorruptSnapshotError(f"it is not a state of this estimator: {error}") from error
         self.features_above_bound = above_bound
         self.arm_observations[: len(counts)] = counts
+        self._first_rewards[: len(first)] = first
         for _ in range(blocks - len(self.estimator.theta)):
             self.estimator.add_block()
         self._everything_is_stale = True

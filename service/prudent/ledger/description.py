@@ -52,7 +52,7 @@ def describe(state: CampaignState) -> ModelReport:
         guaranteed=reason is None,
         guarantee_note=CONDITIONAL if reason is None else reason,
         inside_ball=None if inside is None else bool(inside.all()),
-        regret_bound=_regret_bound(state) if reason is None else None,
+        regret_bound=_regret_bound(state) if reason is None and not state.rule.is_drawn else None,
         convergence=_convergence(state),
         features_above_bound=policy.features_above_bound,
         warnings=_warnings(state),
@@ -69,6 +69,8 @@ def why_not_guaranteed(state: CampaignState) -> str | None:
         return "The data-driven noise scale is an exploration rule, not a bound."
     if algorithm.parameter_bound is None:
         return "Without parameter_bound the bias term rests on the estimate's own norm."
+    if state.policy.is_centred:
+        return "parameter_bound bounds the weights relative to a centre that is itself learned."
     if algorithm.name != "linucb" and not algorithm.projection:
         return "Without projection the estimate may leave the ball that the guarantee is about."
     if state.policy.features_above_bound:

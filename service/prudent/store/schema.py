@@ -4,7 +4,9 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection, Engine, inspect, text
+from sqlalchemy import Connection, Engine, func, inspect, select, text
+
+from prudent.store.tables import campaigns
 
 if TYPE_CHECKING:
     from alembic.config import Config  # with the rest of Alembic a fifth of a start, and needed only to migrate
@@ -73,3 +75,10 @@ def migrate(engine: Engine) -> tuple[str | None, str]:
 
             command.upgrade(_configuration(connection), "head")
         return before, latest_revision()
+
+
+def campaigns_without_rule(engine: Engine) -> int:
+    """How many campaigns were created before there were exploration rules, and explore as campaigns did then."""
+    unsaid = campaigns.c.campaign_id.is_not(None) & ~campaigns.c.creation.contains('"exploration_rule":')
+    with engine.connect() as connection:
+        return connection.execute(select(func.count()).select_from(campaigns).where(unsaid)).scalar_one()
