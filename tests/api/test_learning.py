@@ -92,3 +92,33 @@ def test_caution_prefers_the_safe_arm(client: httpx.Client) -> None:
         ok(client.post(f"/campaigns/{campaign_id}/observations", json={"items": items}))
         shares.append(select(client, campaign_id, explore=False)["arm_id"])
     assert shares == ["risky", "safe"]
+
+
+BOLD = {"bold": [0.9] * 9 + [-1.0], "steady": [0.55, 0.6, 0.65], "slow": [0.4]}
+
+
+@pytest.mark.parametrize("algorithm", ["linucb-cr", "linucb-onepass-cr"])
+@pytest.mark.parametrize(
+    ("risk", "best"),
+    [
+        ({"measure": "cvar", "level": 0.1}, "steady"),
+        ({"measure": "quantile", "level": 0.3}, "bold"),
+        ({"measure": "mean-variance", "aversion": 1}, "steady"),
+        ({"measure": "mean-variance", "aversion": 2, "of": "variance"}, "steady"),
+        ({"measure": "moment", "of": "above", "threshold": 0.8}, "bold"),
+        ({"measure": "moment", "of": "gain-loss", "reference": 0, "factor": 5}, "steady"),
+    ],
+    ids=str,
+)
+def test_the_couriers_by_each_measure(client: httpx.Client, risk: Json, best: str, algorithm: str) -> None:
+    """A campaign would learn another measure than the one that it names, or its report show another."""
+    arms = [{"arm_id": name} for name in BOLD]
+    campaign_id = create(client, multi_armed(arms=arms, risk=risk, algorithm={"name": algorithm}))
+    chosen = play(client, campaign_id, 500, BOLD)
+    assert chosen[-200:].count(best) > 100, chosen[-200:].count(best)
+    assert model(client, campaign_id)["guaranteed"] is False
+    report = ok(client.get(f"/campaigns/{campaign_id}/report"))
+    assert report["learning"]["observations"] == 500
+    shown = {arm["arm_id"]: arm["rewards"] for arm in report["arms"]}
+    if risk["measure"] == "cvar" and shown["bold"]["n"] >= 10:
+        assert shown["bold"]["risk"] < shown["bold"]["mean"]

@@ -119,6 +119,10 @@ def test_data_driven_dial_is_free_of_scale(api: httpx.Client, scale: float) -> N
         (False, {"algorithm": THEORY | {"conditioning": 4}, "risk": EXPECTILE}),
         (False, {"algorithm": THEORY | {"name": "linucb-ogd-cr"}, "risk": EXPECTILE}),
         (False, {"algorithm": THEORY | {"name": "linucb-onepass-cr"}, "risk": EXPECTILE}),
+        (True, {"algorithm": THEORY, "risk": {"measure": "moment", "of": "above", "threshold": 0.5}}),
+        (False, {"algorithm": THEORY, "risk": {"measure": "cvar", "level": 0.2}}),
+        (False, {"algorithm": THEORY, "risk": {"measure": "quantile", "level": 0.2}}),
+        (False, {"algorithm": THEORY, "risk": {"measure": "mean-variance", "aversion": 1}}),
         (False, {"algorithm": THEORY, **ENTROPIC}),  # the ball leaves the rewards' bounds
         (False, {"algorithm": THEORY | {"conditioning": "self-concordant", "bonus": "global"}, **ENTROPIC}),
     ],

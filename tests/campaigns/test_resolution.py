@@ -110,6 +110,68 @@ def test_risk_that_is_none(risk: Json, field: str) -> None:
     assert refused(risk=risk, reward=BOUNDS).field == field
 
 
+ABOVE = {"measure": "moment", "of": "above", "threshold": 1}
+
+
+@pytest.mark.parametrize(
+    ("risk", "field"),
+    [
+        ({"measure": "moment", "of": "above"}, "risk.threshold"),
+        ({"measure": "moment", "of": "capped", "lower": 1}, "risk.upper"),
+        ({"measure": "moment", "of": "capped", "lower": 1, "upper": 1}, "risk.upper"),
+        ({"measure": "moment", "of": "gain-loss", "reference": 1}, "risk.factor"),
+        (ABOVE | {"exponent": 2}, "risk.exponent"),
+        ({"measure": "moment", "of": "log", "threshold": 1}, "risk.threshold"),
+    ],
+    ids=str,
+)
+def test_moment_with_the_parameters_of_another(risk: Json, field: str) -> None:
+    """A target that is missing would be guessed, and one that is not used would be believed to count."""
+    assert refused(risk=risk, reward={"minimum": 1, "maximum": 10}).field == field
+
+
+@pytest.mark.parametrize("kind", ["log", "power"])
+@pytest.mark.parametrize("minimum", [None, -1, 0, 0.5])
+def test_moment_that_some_rewards_do_not_have(kind: str, minimum: float | None) -> None:
+    """The first reward of 0 would have no logarithm, after the campaign had learned for a year."""
+    risk = {"measure": "moment", "of": kind} | ({"exponent": 0.5} if kind == "power" else {})
+    if minimum is not None and (minimum > 0 or (kind == "power" and minimum == 0)):
+        resolved(risk=risk, reward={"minimum": minimum})
+    else:
+        assert refused(risk=risk, reward={"minimum": minimum}).field == "reward.minimum"
+
+
+STAGED = [
+    {"measure": "cvar", "level": 0.1},
+    {"measure": "quantile", "level": 0.1},
+    {"measure": "mean-variance", "aversion": 1.5},
+    {"measure": "mean-variance", "aversion": 1.5, "of": "variance"},
+]
+
+
+@pytest.mark.parametrize("risk", STAGED, ids=str)
+def test_measures_in_stages_have_two_algorithms(risk: Json) -> None:
+    """A campaign would be accepted whose algorithm cannot learn its measure, or claims a theory that it has not."""
+    for name in ("linucb-cr", "linucb-onepass-cr"):
+        assert resolved(risk=risk, algorithm={"name": name}).risk.model_dump().items() >= risk.items()
+        assert resolved(risk=risk, algorithm={"name": name, "conditioning": 1}).algorithm.conditioning == 1
+        for conditioning in ("theory", "self-concordant", 2):
+            error = refused(risk=risk, algorithm={"name": name, "conditioning": conditioning, "parameter_bound": 1})
+            assert error.field == "algorithm.conditioning"
+    for name in ("linucb", "linucb-ogd-cr"):
+        error = refused(risk=risk, algorithm={"name": name})
+        assert error.field == "algorithm.name"
+        assert "linucb-cr" in error.message
+        assert "linucb-onepass-cr" in error.message
+
+
+def test_moments_are_means_of_something_else() -> None:
+    """A target would need an algorithm of its own, or be learned by one that knows the reward only."""
+    for name in ("linucb-cr", "linucb-onepass-cr", "linucb-ogd-cr"):
+        assert resolved(risk=ABOVE, algorithm={"name": name}).algorithm.regularization == 1
+    assert refused(risk=ABOVE, algorithm={"name": "linucb"}).field == "algorithm.name"
+
+
 def test_every_accepted_risk_survives_its_reply() -> None:
     """A campaign would be accepted whose own description no server accepts, or reads back as another one."""
     draw = random.Random(20_261_128)  # noqa: S311  # a test's seed

@@ -24,6 +24,10 @@ ALGORITHMS = [
     ("linucb-cr", EXPECTILE),
     ("linucb-onepass-cr", EXPECTILE),
     ("linucb-ogd-cr", EXPECTILE),
+    ("linucb-cr", {"measure": "cvar", "level": 0.25}),
+    ("linucb-onepass-cr", {"measure": "cvar", "level": 0.25}),
+    ("linucb-cr", {"measure": "mean-variance", "aversion": 0.7}),
+    ("linucb-cr", {"measure": "quantile", "level": 0.25}),
 ]
 
 

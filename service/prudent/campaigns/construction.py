@@ -5,9 +5,17 @@ import numpy as np
 from prudent.campaigns.configuration import CampaignConfiguration, MultiArmedModel
 from prudent.campaigns.values import known
 from prudent.core.confidence import ConfidenceSettings
-from prudent.core.estimators import Estimator, ExactMinimizer, OnePass, OnlineGradient, Ridge
+from prudent.core.estimators import (
+    Estimator,
+    ExactMinimizer,
+    OnePass,
+    OnlineGradient,
+    Ridge,
+    StagedMinimizer,
+    StagedOnePass,
+)
 from prudent.core.exploration import ExplorationRule
-from prudent.core.measures import Loss
+from prudent.core.measures import Measure
 from prudent.core.policy import FeatureMap, Policy
 
 
@@ -20,11 +28,10 @@ def build_policy(creation: CampaignConfiguration, current: CampaignConfiguration
     """
     feature_map = feature_map_of(creation)
     measure = creation.measure()
-    loss = measure.loss
     shared = creation.model.type == "shared"
     return Policy(
         measure=measure,
-        estimator=_estimator(creation, loss, 1 if shared else arms, feature_map.model_dimension),
+        estimator=_estimator(creation, measure, 1 if shared else arms, feature_map.model_dimension),
         feature_map=feature_map,
         confidence=index_settings(current),
         exploration=current.algorithm.exploration,
@@ -76,10 +83,14 @@ def feature_map_of(configuration: CampaignConfiguration) -> FeatureMap:
     )
 
 
-def _estimator(configuration: CampaignConfiguration, loss: Loss, blocks: int, dimension: int) -> Estimator:
+def _estimator(configuration: CampaignConfiguration, measure: Measure, blocks: int, dimension: int) -> Estimator:
     algorithm = configuration.algorithm
     regularization = known(algorithm.regularization)
     bound = algorithm.parameter_bound if algorithm.projection else None
+    loss, stages = measure.loss, measure.stages
+    if stages is not None:
+        staged = StagedMinimizer if algorithm.name == "linucb-cr" else StagedOnePass
+        return staged(stages, blocks, dimension, regularization)
     if algorithm.name == "linucb":
         return Ridge(blocks, dimension, regularization)
     if algorithm.name == "linucb-cr":

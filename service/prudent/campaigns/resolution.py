@@ -146,7 +146,13 @@ def _resolve_algorithm(requested: CampaignConfiguration, rule: ExplorationRuleNa
     if algorithm.name == "linucb" and not measure.is_mean:
         raise InvalidConfigurationError(
             "algorithm.name",
-            f"linucb learns only the mean; for {measure.name} use linucb-cr, linucb-ogd-cr or linucb-onepass-cr",
+            f"linucb learns only the mean; for {measure.name} use linucb-cr or linucb-onepass-cr",
+        )
+    if algorithm.name == "linucb-ogd-cr" and measure.stages is not None:
+        raise InvalidConfigurationError(
+            "algorithm.name",
+            f"linucb-ogd-cr descends along one loss, and the {measure.noun} has none; use linucb-cr or "
+            "linucb-onepass-cr",
         )
     _check_conditioning(algorithm, measure)
     updates: dict[str, object] = {"exploration_rule": rule}
@@ -188,6 +194,10 @@ def _check_conditioning(algorithm: Algorithm, measure: Measure) -> None:
     field = "algorithm.conditioning"
     if algorithm.name == "linucb" and algorithm.conditioning not in (None, "theory", 1):
         raise InvalidConfigurationError(field, "linucb's conditioning is always 1: give null, 'theory' or 1")
+    if measure.stages is not None and algorithm.conditioning not in (None, 1):
+        raise InvalidConfigurationError(
+            field, f"the {measure.noun} has no theory of conditioning: give null or 1, and tune `exploration`"
+        )
     if algorithm.conditioning == "self-concordant":
         if measure.loss.self_concordance is None:
             raise InvalidConfigurationError(

@@ -9,15 +9,20 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field
 
-from prudent.campaigns.values import InvalidConfigurationError, Schema, known
-from prudent.core.measures import Entropic, Expectile, Mean, Measure
+from prudent.campaigns.values import InvalidConfigurationError, RewardValue, Schema, known
+from prudent.core.measures import Cvar, Entropic, Expectile, Mean, MeanVariance, Measure, Moment, Quantile
 from prudent.core.measures.entropic import EXPONENT_MAX
+from prudent.core.measures.moment import Above, Capped, GainLoss, Logarithm, Outcome, Power, Shortfall
 
 LEVEL_MIN = 1e-6
-"""Of an expectile; the level is at most 1 less it."""
+"""Of an expectile, a CVaR and a quantile; the level is at most 1 less it."""
 GAMMA_MIN, GAMMA_MAX = 1e-9, 1e6
 TOLERANCE_MIN, TOLERANCE_MAX = 1e-6, 1e9
 """Of the entropic measure's two forms, in magnitude: each is the other's range."""
+FACTOR_MAX = 1e6
+"""Of an aversion, and of what multiplies a loss."""
+EXPONENT_RANGE = (1e-3, 4.0)
+"""Of the power of a moment: the fourth power of the largest reward is still far from float64's range."""
 
 
 class RiskSchema(Schema, ABC):
@@ -153,7 +158,123 @@ class EntropicRisk(RiskSchema):
         return Entropic(known(self.gamma), known(minimum), known(maximum))
 
 
-Risk = Annotated[MeanRisk | ExpectileRisk | EntropicRisk, Field(discriminator="measure")]
+Level = Annotated[float, Field(ge=LEVEL_MIN, le=1 - LEVEL_MIN, description="The share of bad cases, as 0.1.")]
+
+
+class CvarRisk(RiskSchema):
+    """The average of the worst share ``level`` of the rewards (conditional value at risk, expected shortfall)."""
+
+    measure: Literal["cvar"]
+    level: Level
+
+    def to_measure(self, minimum: float | None, maximum: float | None) -> Measure:  # noqa: ARG002 -- for every reward
+        """The CVaR of this level."""
+        return Cvar(self.level)
+
+
+class QuantileRisk(RiskSchema):
+    """What the reward exceeds with probability 1 - ``level`` (value at risk)."""
+
+    measure: Literal["quantile"]
+    level: Level
+
+    def to_measure(self, minimum: float | None, maximum: float | None) -> Measure:  # noqa: ARG002 -- for every reward
+        """The quantile of this level."""
+        return Quantile(self.level)
+
+
+class MeanVarianceRisk(RiskSchema):
+    """The mean less ``aversion`` standard deviations, or less ``aversion``/2 times the variance."""
+
+    measure: Literal["mean-variance"]
+    aversion: Annotated[
+        float,
+        Field(gt=0, le=FACTOR_MAX, description="Of deviations, or per reward unit where `of` is variance."),
+    ]
+    of: Annotated[Literal["deviation", "variance"], Field(description="What is punished.")] = "deviation"
+
+    def to_measure(self, minimum: float | None, maximum: float | None) -> Measure:  # noqa: ARG002 -- for every reward
+        """Mean-variance with this aversion."""
+        return MeanVariance(self.aversion, self.of)
+
+
+_PARAMETERS = {
+    "above": ("threshold",),
+    "shortfall": ("threshold",),
+    "capped": ("lower", "upper"),
+    "gain-loss": ("reference", "factor"),
+    "power": ("exponent",),
+    "log": (),
+}
+"""What each kind of moment needs, and no other kind has."""
+
+
+class MomentRisk(RiskSchema):
+    """The average of a function of the reward; the estimates are in the unit of that function.
+
+    above: 1 where the reward is at least ``threshold``, else 0; shortfall: reward - ``threshold``, at most 0; capped:
+    the reward within ``lower`` and ``upper``; gain-loss: the reward, what is below ``reference`` multiplied by
+    ``factor``; power: reward to the power ``exponent``, needs reward.minimum of at least 0; log: needs reward.minimum
+    above 0.
+    """
+
+    measure: Literal["moment"]
+    of: Literal["above", "shortfall", "capped", "gain-loss", "power", "log"]
+    threshold: RewardValue | None = None
+    lower: RewardValue | None = None
+    upper: RewardValue | None = None
+    reference: RewardValue | None = None
+    factor: Annotated[float, Field(gt=0, le=FACTOR_MAX)] | None = None
+    exponent: Annotated[float, Field(ge=EXPONENT_RANGE[0], le=EXPONENT_RANGE[1])] | None = None
+
+    def resolved(self) -> Self:
+        """The same: a kind has its own parameters and no others."""
+        for name in ("threshold", "lower", "upper", "reference", "factor", "exponent"):
+            is_needed, is_given = name in _PARAMETERS[self.of], getattr(self, name) is not None
+            if is_needed and not is_given:
+                raise InvalidConfigurationError(f"risk.{name}", f"is required for a moment of {self.of!r}")
+            if is_given and not is_needed:
+                users = " and ".join(repr(kind) for kind, names in _PARAMETERS.items() if name in names)
+                raise InvalidConfigurationError(f"risk.{name}", f"applies only to a moment of {users}")
+        if self.of == "capped" and known(self.lower) >= known(self.upper):
+            raise InvalidConfigurationError("risk.upper", "must be above risk.lower")
+        return self
+
+    def check(self, minimum: float | None, maximum: float | None, reach: float | None) -> None:  # noqa: ARG002 -- of one
+        """Rewards that the function is defined for."""
+        if self.of == "log" and (minimum is None or minimum <= 0):
+            raise InvalidConfigurationError(
+                "reward.minimum", "must be above 0 for a moment of 'log': other rewards have no logarithm"
+            )
+        if self.of == "power" and (minimum is None or minimum < 0):
+            raise InvalidConfigurationError(
+                "reward.minimum", "must be at least 0 for a moment of 'power': negative rewards have no such power"
+            )
+
+    def to_measure(self, minimum: float | None, maximum: float | None) -> Measure:  # noqa: ARG002 -- bounds are checked
+        """The mean of this function."""
+        return Moment(self._function())
+
+    def _function(self) -> Outcome:
+        match self.of:
+            case "above":
+                return Above(known(self.threshold))
+            case "shortfall":
+                return Shortfall(known(self.threshold))
+            case "capped":
+                return Capped(known(self.lower), known(self.upper))
+            case "gain-loss":
+                return GainLoss(known(self.reference), known(self.factor))
+            case "power":
+                return Power(known(self.exponent))
+            case "log":
+                return Logarithm()
+
+
+Risk = Annotated[
+    MeanRisk | ExpectileRisk | EntropicRisk | CvarRisk | QuantileRisk | MeanVarianceRisk | MomentRisk,
+    Field(discriminator="measure"),
+]
 
 
 def _one_of(first: tuple[str, float | None], second: tuple[str, float | None], converted: float | None) -> float:

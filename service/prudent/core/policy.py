@@ -92,7 +92,10 @@ class Policy:
         if centred and not feature_map.intercept:
             raise ValueError("centred rewards need an intercept")
         self.loss = measure.loss
-        self._centre = Centre(measure.risk) if centred else None
+        self.is_staged = measure.stages is not None
+        """Whether the measure is learned in stages, about which nothing is guaranteed."""
+        self._outcome = measure.outcome
+        self._centre = Centre(measure.centre) if centred else None
         self.estimator = estimator
         self.feature_map = feature_map
         self.features_above_bound = 0
@@ -126,6 +129,7 @@ class Policy:
         features: (d,) as sent. arm: whose observation counts for the floor, by order of registration.
         """
         x = self.feature_map(features)
+        reward = self._outcome(reward)
         if self._centre is not None:
             blocks, dimension = self.estimator.theta.shape
             check_observation(block, blocks, dimension, x, reward)  # before anything changes

@@ -65,6 +65,8 @@ def why_not_guaranteed(state: CampaignState) -> str | None:
     algorithm = state.configuration.algorithm
     if algorithm.name in {"linucb-ogd-cr", "linucb-onepass-cr"}:
         return "A streaming estimator has no finite-sample guarantee."
+    if state.policy.is_staged:
+        return "A measure that is learned in stages has no finite-sample guarantee."
     if algorithm.noise_scale is None:
         return "The data-driven noise scale is an exploration rule, not a bound."
     if algorithm.parameter_bound is None:

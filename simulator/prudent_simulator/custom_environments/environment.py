@@ -3,8 +3,9 @@
 All that is random about a round's features is a list of independent variables, the basis (a constant 1 first).
 Every feature is an affine function of the basis, so an arm's <theta, features> is too, and its range can be checked
 before anything runs. An arm's reward is <theta, features> + <spread, features> (Z - c), where Z has the arm's law and
-c is its mean or its risk, as the file's `theta_is` says (0 for multi-armed). Both risk measures are translation
-equivariant and the expectile scales, so the risk is <theta, features> + <spread, features> (risk(Z) - c): linear in
+c is its mean or its risk, as the file's `theta_is` says (0 for multi-armed). But for moments, which are for the
+multi-armed model, the risk measures are translation equivariant, and those that do not scale ask for a fixed spread, so
+the risk is <theta, features> + <spread, features> (risk(Z) - c): linear in
 the features of a disjoint model, exactly. A shared model needs the same law for all arms, or theta_is: risk.
 """
 
@@ -14,15 +15,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from prudent_simulator.custom_environments.law_risks import cvar, expectation, probability_below, quantile, variance
 from prudent_simulator.custom_environments.laws import UNIFORM_MIN, Law, entropic, expectile
 from prudent_simulator.custom_environments.schema import (
     INTERCEPT,
     ArmBlock,
     Coefficients,
+    Cvar,
     Entropic,
     EnvironmentFile,
     Expectile,
     FromContext,
+    MeanVariance,
+    Moment,
+    Quantile,
     Risk,
 )
 from prudent_simulator.environments import FloatArray, Rounds, Stream, stream_seed
@@ -42,7 +48,38 @@ def risk_of(law: Law, risk: Risk, scale: float = 1.0) -> float:
         return scale * expectile(law, risk.p)
     if isinstance(risk, Entropic):
         return scale * entropic(law, risk.gamma * scale)
+    if isinstance(risk, Cvar):
+        return scale * cvar(law, risk.level)
+    if isinstance(risk, Quantile):
+        return scale * quantile(law, risk.level)
+    if isinstance(risk, MeanVariance):
+        spread = scale * math.sqrt(variance(law))
+        return scale * law.mean - (risk.aversion * spread if risk.of == "deviation" else risk.aversion / 2 * spread**2)
+    if isinstance(risk, Moment):
+        return _moment(law, risk)
     return scale * law.mean
+
+
+def _moment(law: Law, risk: Moment) -> float:
+    """Give E T(Y); all but powers and logarithms follow from the chance to exceed a value and the expected excess."""
+    if risk.of == "above":
+        return 1.0 - probability_below(law, math.nextafter(risk.threshold, -math.inf))
+    if risk.of == "shortfall":
+        return -_shortfall(law, risk.threshold)
+    if risk.of == "capped":
+        return risk.lower + law.excess(risk.lower) - law.excess(risk.upper)
+    if risk.of == "gain-loss":
+        return risk.reference + law.excess(risk.reference) - risk.factor * _shortfall(law, risk.reference)
+    return expectation(law, np.log if risk.of == "log" else lambda rewards: rewards**risk.exponent)
+
+
+def _shortfall(law: Law, value: float) -> float:
+    return law.excess(value) - law.mean + value
+
+
+def _depends_on_scale(risk: Risk) -> bool:
+    """Whether the risk of a scaled law is another than the scaled risk: then it is linear for a fixed spread only."""
+    return isinstance(risk, Entropic) or (isinstance(risk, MeanVariance) and risk.of == "variance")
 
 
 @dataclass(frozen=True)
@@ -89,10 +126,11 @@ class OwnEnvironment:
 
     def _check(self, number: int) -> None:
         arm = self.arms[number]
-        if isinstance(self.file.risk, Entropic) and arm.spread[1:].any():
+        if _depends_on_scale(self.file.risk) and arm.spread[1:].any():
+            what = "the entropic risk" if isinstance(self.file.risk, Entropic) else "a penalty on the variance"
             raise OwnEnvironmentError(
-                f"arms.{number}: with the entropic risk, spread must not depend on the features: the risk would not "
-                "be linear in them"
+                f"arms.{number}: with {what}, spread must not depend on the features: the risk would not be linear in "
+                "them"
             )
         narrowest, widest = self._range(arm.spread)
         if narrowest < 0.0:
@@ -194,7 +232,7 @@ def _compile(file: EnvironmentFile, arm: ArmBlock, features: FloatArray) -> _Arm
     # A shared model need not have a constant feature, so the default spread is the constant of the basis.
     constant = np.eye(features.shape[1])[0]
     spread = constant if given_spread is None else _vector(given_spread, names) @ features
-    fixed = float(spread[0]) if isinstance(file.risk, Entropic) else 1.0
+    fixed = float(spread[0]) if _depends_on_scale(file.risk) else 1.0
     risk = risk_of(arm.reward, file.risk, fixed) / fixed if fixed > 0.0 else arm.reward.mean
     of_risk = risk if file.theta_is == "risk" else arm.reward.mean
     shift = 0.0 if file.model == "multi-armed" else of_risk

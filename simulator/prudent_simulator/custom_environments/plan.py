@@ -68,7 +68,7 @@ class OwnPlan:
         given = block.model_dump(mode="json", exclude_none=True, exclude={"label"})
         risk = file.risk if self.judges_risk(algorithm) else Mean(measure="mean")
         configuration: dict[str, Any] = {
-            "risk": risk.model_dump(exclude_none=True),
+            "risk": risk.model_dump(exclude_none=True, exclude_unset=True),
             "model": self._model(),
             "arms": [{"arm_id": arm} for arm in self.arm_names],
             "algorithm": given,

@@ -55,7 +55,45 @@ class Entropic(Strict):
         return self
 
 
-Risk = Annotated[Mean | Expectile | Entropic, Field(discriminator="measure")]
+Level = Annotated[float, Field(ge=1e-4, le=1.0 - 1e-4)]
+
+
+class Cvar(Strict):
+    """The average of the worst share `level`."""
+
+    measure: Literal["cvar"]
+    level: Level
+
+
+class Quantile(Strict):
+    """What is exceeded with probability 1 - level."""
+
+    measure: Literal["quantile"]
+    level: Level
+
+
+class MeanVariance(Strict):
+    """The mean less aversion deviations, or less aversion/2 times the variance."""
+
+    measure: Literal["mean-variance"]
+    aversion: Annotated[float, Field(gt=0.0, le=1e6)]
+    of: Literal["deviation", "variance"] = "deviation"
+
+
+class Moment(Strict):
+    """The average of a function of the reward, for the multi-armed model; the service checks its parameters."""
+
+    measure: Literal["moment"]
+    of: Literal["above", "shortfall", "capped", "gain-loss", "power", "log"]
+    threshold: Number = 0.0
+    lower: Number = 0.0
+    upper: Number = 1.0
+    reference: Number = 0.0
+    factor: Positive = 1.0
+    exponent: Annotated[float, Field(ge=1e-3, le=4.0)] = 1.0
+
+
+Risk = Annotated[Mean | Expectile | Entropic | Cvar | Quantile | MeanVariance | Moment, Field(discriminator="measure")]
 
 
 class Variable(Strict):
@@ -112,6 +150,7 @@ class AlgorithmBlock(Strict):
     delta: Annotated[float, Field(gt=0.0, lt=1.0)] | None = None
     noise_scale: Positive | None = None
     exploration: Annotated[float, Field(ge=0.0, le=1e6)] | None = None
+    exploration_rule: Literal["randomized", "optimistic"] | None = None
     parameter_bound: Positive | None = None
     projection: bool | None = None
     feature_bound: Positive | None = None
@@ -156,6 +195,8 @@ class EnvironmentFile(Strict):
         {"multi-armed": _check_multi_armed, "disjoint": _check_disjoint, "shared": _check_shared}[self.model](self)
         if isinstance(self.risk, Entropic) and self.reward_bounds is None:
             raise ValueError("reward_bounds: the entropic risk needs them (minimum and maximum)")
+        if isinstance(self.risk, Moment) and self.model != "multi-armed":
+            raise ValueError("risk: a moment is not linear in features; use the multi-armed model")
         if self.reward_bounds is not None and self.reward_bounds.minimum >= self.reward_bounds.maximum:
             raise ValueError("reward_bounds: maximum must be above minimum")
         return self

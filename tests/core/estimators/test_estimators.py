@@ -6,8 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from prudent.core.estimators import ExactMinimizer, OnePass, OnlineGradient, Ridge
-from prudent.core.measures import EntropicLoss, ExpectileLoss, SquaredLoss
+from prudent.core.estimators import ExactMinimizer, OnePass, OnlineGradient, Ridge, StagedMinimizer, StagedOnePass
+from prudent.core.measures import Cvar, EntropicLoss, ExpectileLoss, MeanVariance, Quantile, SquaredLoss
 from tests.servers import ROOT
 
 D = 3
@@ -29,6 +29,9 @@ MAKERS = {
     "onepass-entropic": lambda: OnePass(EntropicLoss(-0.5, -20, 20), 2, D, 0.1, None, 0),
     "onepass-long-start": lambda: OnePass(ExpectileLoss(0.2), 2, D, 0.1, 1.5, 60),
 }
+for _measure in (Cvar(0.2), Quantile(0.3), MeanVariance(1.0), MeanVariance(0.5, "variance")):
+    MAKERS[f"exact-{_measure.title}"] = lambda stages=_measure.stages: StagedMinimizer(stages, 2, D, 0.1)
+    MAKERS[f"onepass-{_measure.title}"] = lambda stages=_measure.stages: StagedOnePass(stages, 2, D, 0.1)
 every = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
 streaming = pytest.mark.parametrize(
     "make", [maker for name, maker in MAKERS.items() if "exact" not in name],
@@ -207,7 +210,7 @@ def test_state_depends_on_the_observations_alone(make, rng):
     for observation in log:
         rarely.observe(*observation)
     rarely.refresh()
-    if isinstance(often, ExactMinimizer):
+    if isinstance(often, ExactMinimizer | StagedMinimizer):
         np.testing.assert_allclose(often.theta, rarely.theta, rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(often.weighted_gram, rarely.weighted_gram, rtol=1e-9)
     else:
@@ -292,8 +295,14 @@ def test_matrices_are_symmetric_and_the_gram_is_the_sum(make, rng):
 @pytest.mark.parametrize("make", [lambda _: Ridge(1, D, 0.1),
                                   lambda s: ExactMinimizer(ExpectileLoss(0.1), 1, D, 0.1, 0.7 * s),
                                   lambda s: online(blocks=1, bound=0.7 * s),
-                                  lambda s: OnePass(ExpectileLoss(0.1), 1, D, 0.1, 0.3 * s, 9)],
-                         ids=["ridge", "exact", "online", "onepass"])  # fmt: skip
+                                  lambda s: OnePass(ExpectileLoss(0.1), 1, D, 0.1, 0.3 * s, 9),
+                                  lambda _: StagedMinimizer(Cvar(0.2).stages, 1, D, 0.1),
+                                  lambda _: StagedMinimizer(MeanVariance(0.7).stages, 1, D, 0.1),
+                                  lambda s: StagedMinimizer(MeanVariance(0.7 / s, "variance").stages, 1, D, 0.1),
+                                  lambda _: StagedOnePass(Cvar(0.2).stages, 1, D, 0.1),
+                                  lambda _: StagedOnePass(Quantile(0.2).stages, 1, D, 0.1)],
+                         ids=["ridge", "exact", "online", "onepass", "cvar", "deviation", "variance",
+                              "cvar-onepass", "quantile-onepass"])  # fmt: skip
 def test_scaled_rewards_scale_the_estimate(make, scale, rng):
     """Cents and dollars choose the same arms: by a power of two, to the last bit."""
     plain, scaled = make(1.0), make(scale)

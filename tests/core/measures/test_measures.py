@@ -6,7 +6,18 @@ import numpy as np
 import pytest
 
 from prudent.core.estimators import ExactMinimizer
-from prudent.core.measures import MEASURES, Entropic, Expectile, Mean, Measure
+from prudent.core.measures import (
+    MEASURES,
+    Cvar,
+    Entropic,
+    Expectile,
+    Mean,
+    MeanVariance,
+    Measure,
+    Moment,
+    Quantile,
+)
+from prudent.core.measures.moment import Above, Capped, GainLoss, Logarithm, Power, Shortfall
 
 INSTANCES: list[Measure] = [
     Mean(),
@@ -15,7 +26,16 @@ INSTANCES: list[Measure] = [
     Expectile(0.9),
     Entropic(-0.7, -2.0, 2.0),
     Entropic(1.5, -1.0, 2.0),
+    Cvar(0.1),
+    Cvar(0.25),
+    Quantile(0.1),
+    Quantile(0.5),
+    MeanVariance(1.5),
+    MeanVariance(0.8, "variance"),
+    Moment(Capped(-0.5, 1.0)),
+    Moment(GainLoss(0.2, 2.5)),
 ]
+OF_ANOTHER_UNIT = [Moment(Above(0.3)), Moment(Shortfall(0.0)), Moment(Power(0.5)), Moment(Logarithm())]
 GRID = np.meshgrid(np.linspace(-2, 2, 81), np.linspace(-2, 2, 81))
 Y, XI = (axis.ravel() for axis in GRID)
 
@@ -104,9 +124,75 @@ def test_the_two_forms_of_a_parameter() -> None:
         assert Entropic(gamma, 0.0, 1e-3).risk_tolerance == pytest.approx(tolerance, rel=1e-15)
 
 
+@pytest.mark.parametrize("measure", OF_ANOTHER_UNIT, ids=str)
+def test_a_moment_of_another_unit_says_so(measure: Measure) -> None:
+    """A probability in cents would be taken for one in dollars."""
+    with pytest.raises(ValueError, match="unit"):
+        measure.transformed(100.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("measure", "values", "risk"),
+    [
+        (Cvar(0.5), [4.0, 1.0, 2.0, 3.0], 1.5),
+        (Cvar(0.1), [0.9] * 9 + [-1.0], -1.0),
+        (Cvar(0.2), [0.9] * 9 + [-1.0], -0.05),
+        (Cvar(0.375), [4.0, 1.0, 2.0, 3.0], 4 / 3),
+        (Quantile(0.5), [4.0, 1.0, 2.0, 3.0], 2.5),
+        (Quantile(0.3), [4.0, 1.0, 2.0, 3.0], 2.0),
+        (Quantile(0.1), [5.0] * 11 + [-3.0] * 1, 5.0),
+        (MeanVariance(0.5), [1.0, 3.0], 1.5),
+        (MeanVariance(0.5, "variance"), [1.0, 5.0], 2.0),
+        (Moment(Above(2.0)), [1.0, 2.0, 3.0, 0.0], 0.5),
+        (Moment(Shortfall(2.0)), [1.0, 2.0, 3.0, 0.0], -0.75),
+        (Moment(Capped(0.5, 2.0)), [1.0, 2.0, 3.0, 0.0], 1.375),
+        (Moment(GainLoss(1.0, 3.0)), [1.0, 2.0, 3.0, 0.0], 1.0),
+        (Moment(Power(0.5)), [0.0, 4.0, 9.0, 1.0], 1.5),
+        (Moment(Logarithm()), [1.0, math.e, math.e**2], 1.0),
+    ],
+    ids=str,
+)
+def test_risks_by_hand(measure: Measure, values: list[float], risk: float) -> None:
+    """A report would show the average of another share, or a variance for a deviation."""
+    assert measure.risk(values) == pytest.approx(risk, rel=1e-14)
+    repeated = [value for value in values for _ in range(3)]
+    assert measure.risk(repeated) == pytest.approx(risk, rel=1e-14)
+    assert measure.risk(values[::-1], [2.0] * len(values)) == pytest.approx(risk, rel=1e-14)
+
+
+def test_a_reward_without_an_outcome_is_refused() -> None:
+    """The logarithm of a loss would poison the sums of a campaign for good."""
+    for measure, reward in ((Moment(Logarithm()), 0.0), (Moment(Logarithm()), -1.0), (Moment(Power(0.5)), -1.0)):
+        with pytest.raises(ValueError, match="reward"):
+            measure.outcome(reward)
+
+
 @pytest.mark.parametrize(
     ("measure", "title", "aim"),
     [
+        (
+            Cvar(0.1),
+            "CVaR at level 0.1",
+            "Cautious: maximises the average of the worst tenth of the rewards.",
+        ),
+        (Cvar(0.03), "CVaR at level 0.03", "Cautious: maximises the average of the worst 3% of the rewards."),
+        (Quantile(0.1), "quantile at level 0.1", "Maximises what nine in ten rewards exceed."),
+        (Quantile(0.3), "quantile at level 0.3", "Maximises what 70% of the rewards exceed."),
+        (
+            MeanVariance(1.5),
+            "mean-variance (mean less 1.5 standard deviations of the reward)",
+            "Averse to spread: maximises the mean less 1.5 standard deviations of the reward.",
+        ),
+        (
+            MeanVariance(0.5, "variance"),
+            "mean-variance (mean less 0.25 times the variance of the reward)",
+            "Averse to spread: maximises the mean less 0.25 times the variance of the reward.",
+        ),
+        (
+            Moment(Above(0.0)),
+            "moment (probability of a reward of at least 0)",
+            "Maximises how often the reward is at least 0.",
+        ),
         (Mean(), "mean", "Maximises the average reward."),
         (Expectile(0.1), "expectile at level 0.1", "Cautious: a shortfall counts 9 times as much as a surplus."),
         (Expectile(0.75), "expectile at level 0.75", "Risk-seeking: a surplus counts 3 times as much as a shortfall."),
@@ -129,4 +215,4 @@ def test_words(measure: Measure, title: str, aim: str) -> None:
     assert (measure.title, measure.aim) == (title, aim)
     assert measure.noun in measure.title
     assert measure.meaning.endswith(".")
-    assert measure.quantity.endswith("reward")
+    assert "reward" in measure.quantity

@@ -5,7 +5,10 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 from scipy import stats
 
+from prudent_simulator.custom_environments.environment import risk_of
+from prudent_simulator.custom_environments.law_risks import cvar, probability_below, quantile, variance
 from prudent_simulator.custom_environments.laws import Law, LogNormal, entropic, expectile
+from prudent_simulator.custom_environments.schema import MeanVariance, Moment
 from prudent_simulator.risks import discrete_entropic, discrete_expectile, gaussian_expectile
 
 ADAPTER: TypeAdapter[Law] = TypeAdapter(Law)
@@ -101,3 +104,53 @@ def test_wrong_laws_are_refused(given: dict[str, object], message: str) -> None:
     """A typing error must not become another law."""
     with pytest.raises(ValidationError, match=message):
         ADAPTER.validate_python(given, strict=True)
+
+
+@pytest.mark.parametrize("name", LAWS)
+@pytest.mark.parametrize("level", [0.02, 0.1, 0.25, 0.5])
+def test_cvars_and_quantiles_are_those_of_a_large_sample(name: str, level: float) -> None:
+    """The regret of the paper's other measures is judged by these."""
+    law = law_of(name)
+    drawn = np.sort(law.quantile(POINTS))
+    at = quantile(law, level)
+    if name == "discrete":
+        assert at == float(np.quantile(drawn, level))
+    elif (name, level) != ("mixture", 0.1):  # between -4 and the normal part any number is a quantile
+        assert at == pytest.approx(float(np.quantile(drawn, level)), abs=2e-3)
+        assert probability_below(law, at) == pytest.approx(level, abs=1e-9)
+    assert cvar(law, level) == pytest.approx(drawn[: round(level * drawn.size)].mean(), abs=2e-3)
+    assert variance(law) == pytest.approx(drawn.var(), rel=2e-3)
+
+
+MOMENTS = {
+    "above": ({"threshold": 0.5}, lambda y: y >= 0.5),
+    "shortfall": ({"threshold": 0.5}, lambda y: np.minimum(y - 0.5, 0.0)),
+    "capped": ({"lower": 0.2, "upper": 1.4}, lambda y: np.clip(y, 0.2, 1.4)),
+    "gain-loss": ({"reference": 0.5, "factor": 2.5}, lambda y: np.where(y > 0.5, y, 0.5 + 2.5 * (y - 0.5))),
+    "power": ({"exponent": 0.5}, np.sqrt),
+    "log": ({}, np.log),
+}
+
+
+@pytest.mark.parametrize("kind", MOMENTS)
+@pytest.mark.parametrize("name", LAWS)
+def test_moments_are_those_of_a_large_sample(name: str, kind: str) -> None:
+    """A target's regret would be that of another target."""
+    parameters, function = MOMENTS[kind]
+    law = law_of(name)
+    if kind in {"power", "log"} and law.support()[0] < 0.0:
+        return
+    risk = Moment.model_validate({"measure": "moment", "of": kind, **parameters})
+    assert risk_of(law, risk) == pytest.approx(function(law.quantile(POINTS)).mean(), abs=2e-3)
+
+
+def test_closed_forms_of_the_normal_law() -> None:
+    """The tables that people know these numbers from."""
+    law = law_of("normal")
+    assert cvar(law, 0.1) == pytest.approx(1.5 - 2 * 1.7549833193248683, abs=1e-12)
+    assert quantile(law, 0.1) == pytest.approx(1.5 - 2 * 1.2815515655446004, abs=1e-12)
+    penalised = MeanVariance(measure="mean-variance", aversion=1.5)
+    assert risk_of(law, penalised, 3.0) == pytest.approx(4.5 - 1.5 * 6.0, abs=1e-12)
+    assert risk_of(law, penalised.model_copy(update={"of": "variance"}), 3.0) == pytest.approx(
+        4.5 - 0.75 * 36, abs=1e-9
+    )

@@ -48,7 +48,7 @@ def test_a_good_file_is_taken_with_the_defaults(tmp_path: Path) -> None:
         ("law: normal, ", "law: cauchy, ", "arms.0.reward: Input tag 'cauchy'"),
         ("measure: expectile, level: 0.1", "measure: expectile, level: 2", "risk.level: Input should be less than"),
         ("measure: expectile, level: 0.1", "measure: expectile", "risk: give either level or downside_weight"),
-        ("measure: expectile, level: 0.1", "measure: cvar", "risk: Input tag 'cvar'"),
+        ("measure: expectile, level: 0.1", "measure: omega", "risk: Input tag 'omega'"),
         ("measure: expectile, level: 0.1", "measure: entropic, gamma: -1", "reward_bounds: the entropic risk needs"),
         ("theta: {u: 1.0}", "theta: {u: 1e-3}", "theta.u: Input should be a valid number, not the text '1e-3'"),
         ("theta: {u: 1.0}", "theta: {u: .nan}", "theta.u: Input should be"),
@@ -96,6 +96,8 @@ def test_what_is_no_environment_at_all(tmp_path: Path, content: str | bytes, mes
 
 def test_a_name_that_is_not_there_lists_those_that_are() -> None:
     """A typing error in the name of a shipped one."""
-    assert shipped_names() == ["ad-revenue", "crop-advice", "dosing"]
-    with pytest.raises(EnvironmentFileError, match=r"dosage: no such file.*ad-revenue, crop-advice, dosing"):
+    assert shipped_names() == ["ad-revenue", "couriers", "crop-advice", "dosing", "worst-tenth"]
+    with pytest.raises(
+        EnvironmentFileError, match=r"dosage: no such file.*ad-revenue, couriers, crop-advice, dosing, worst-tenth"
+    ):
         load_environment("dosage")

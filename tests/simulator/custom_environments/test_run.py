@@ -120,7 +120,7 @@ def test_help_lists_the_shipped_environments() -> None:
     """Nobody finds a name that is not shown."""
     result = CliRunner().invoke(app, ["run", "--help"], env={"COLUMNS": "200"})
     plain = re.sub(r"\x1b\[[0-9;]*m|[│\s]+", " ", result.output)
-    assert "ad-revenue, crop-advice, dosing" in plain
+    assert "ad-revenue, couriers, crop-advice, dosing, worst-tenth" in plain
 
 
 def test_plans_that_make_no_sense_are_refused() -> None:

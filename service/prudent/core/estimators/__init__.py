@@ -5,6 +5,8 @@ from prudent.core.estimators.exact import ExactMinimizer
 from prudent.core.estimators.one_pass import OnePass
 from prudent.core.estimators.online_gradient import OnlineGradient, Schedule
 from prudent.core.estimators.ridge import Ridge
+from prudent.core.estimators.staged import StagedMinimizer
+from prudent.core.estimators.staged_one_pass import StagedOnePass
 
 __all__ = [
     "Convergence",
@@ -15,4 +17,6 @@ __all__ = [
     "Ridge",
     "Schedule",
     "ScoreMoments",
+    "StagedMinimizer",
+    "StagedOnePass",
 ]

@@ -10,11 +10,14 @@ Source: Saux & Maillard 2023, "Risk-aware linear bandits with convex loss", Sect
 
 import math
 from abc import ABC, abstractmethod
-from typing import ClassVar, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Self, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtrit
+
+if TYPE_CHECKING:
+    from prudent.core.measures.stages import Stages
 
 Array: TypeAlias = NDArray[np.float64]
 Real = TypeVar("Real", float, Array)
@@ -137,7 +140,23 @@ class Measure(ABC):
     """Whether it is the mean of the rewards, beside which the mean need not be shown again."""
 
     loss: Loss
-    """What elicits it."""
+    """What elicits it. For a measure in stages: the squared loss, by which the last stage learns."""
+
+    @property
+    def stages(self) -> "Stages | None":
+        """How it is learned where no fixed loss elicits it; None where `loss` does."""
+        return None
+
+    def outcome(self, reward: float) -> float:
+        """Return what is learned of a reward, and what everything after it is about: the reward itself but for moments.
+
+        Raises ValueError, as an observation that is not finite does, for a reward without one.
+        """
+        return reward
+
+    def centre(self, outcomes: Array) -> float:
+        """Return what outcomes, (n,), are learned relative to: their risk."""
+        return self.risk(outcomes)
 
     @property
     @abstractmethod
