@@ -1,15 +1,21 @@
 """Bodies that are too large, or never end."""
 
+import asyncio
 import http.client
 import json
 import socket
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import httpx
 import psutil
 import pytest
+from starlette.requests import Request
 
+from prudent.api.requests import RewardRequest
+from prudent.api.server.bodies import Bodies
+from prudent.settings import Limits
 from tests.api.contract import create, model, multi_armed, ok, problem, select
 from tests.servers import HOST, Server
 
@@ -142,3 +148,34 @@ def test_client_that_leaves_in_mid_body(client: httpx.Client, server: Server) ->
     ok(client.get("/health/ready"))
     assert model(client, campaign_id)["head"] == 0
     assert "Traceback" not in server.log()
+
+
+@pytest.mark.parametrize("pieces", [1, 3])
+@pytest.mark.parametrize("kind", ["future", "late", "at once"])
+def test_any_awaitable_of_a_server_is_awaited(kind: str, pieces: int) -> None:
+    """On a server whose `receive()` is no plain coroutine the first piece of the body was lost."""
+    text = b'{"decision_id": "one", "reward": 1}'
+    size = -(-len(text) // pieces)
+    parts = [text[start : start + size] for start in range(0, len(text), size)]
+
+    async def read() -> RewardRequest:
+        messages = [
+            {"type": "http.request", "body": part, "more_body": number < len(parts)}
+            for number, part in enumerate(parts, start=1)
+        ]
+
+        def future() -> asyncio.Future[Any]:
+            told = asyncio.get_running_loop().create_future()
+            told.set_result(messages.pop(0))
+            return told
+
+        async def coroutine() -> Any:
+            if kind == "late":
+                await asyncio.sleep(0.001)
+            return messages.pop(0)
+
+        scope = {"type": "http", "headers": [(b"content-type", b"application/json")]}
+        request = Request(scope, future if kind == "future" else coroutine)  # type: ignore[arg-type]  # as it may be
+        return await Bodies(Limits()).of(RewardRequest)(request)
+
+    assert asyncio.run(read()).decision_id == "one"

@@ -159,27 +159,24 @@ class Bodies:
     async def _receive(self, request: Request, bytes_max: int) -> Raw:
         """The whole body. Raises BadBodyError or OverloadedError. Its size counts until the caller releases it."""
         _check_head(request.scope["headers"], bytes_max)
-        message = _first_message(request.receive)
-        if message is not None and message["type"] == "http.request" and not message.get("more_body", False):
-            body: Raw = message.get("body", b"")
+        first = _first_message(request.receive)
+        if not isinstance(first, Awaitable) and first["type"] == "http.request" and not first.get("more_body", False):
+            body: Raw = first.get("body", b"")
             self._hold(len(body), 0, bytes_max)
             return body
-        return await self._receive_in_time(request.receive, message, bytes_max)
+        return await self._receive_in_time(request.receive, first, bytes_max)
 
-    async def _receive_in_time(self, receive: Receive, message: Message | None, bytes_max: int) -> Raw:
-        """A body that has not arrived in one piece. message: the first piece, if it is there."""
+    async def _receive_in_time(self, receive: Receive, first: Message | Awaitable[Message], bytes_max: int) -> Raw:
+        """A body that has not arrived in one piece. first: its first piece, or what to await for it."""
         body: Raw = b""
         seconds = self._limits.body_seconds_max
         try:
             async with asyncio.timeout(seconds):
-                more = True
+                message, more = (await first if isinstance(first, Awaitable) else first), True
                 while more:
-                    if message is None:
-                        message = await receive()
                     if message["type"] == "http.disconnect":
                         raise ClientDisconnect
                     chunk, more = message.get("body", b""), message.get("more_body", False)
-                    message = None
                     self._hold(len(chunk), len(body), bytes_max)
                     if body:
                         if isinstance(body, bytes):
@@ -187,6 +184,8 @@ class Bodies:
                         body += chunk
                     else:
                         body = chunk
+                    if more:
+                        message = await receive()
         except BaseException as error:
             self._held -= len(body)
             if isinstance(error, TimeoutError):
@@ -218,21 +217,21 @@ def _has_second_field(body: Raw) -> bool:
     return len(json.loads(body, object_pairs_hook=list)) > 1
 
 
-def _first_message(receive: Receive) -> Message | None:
+def _first_message(receive: Receive) -> Message | Awaitable[Message]:
     """The message that has already arrived, without a timer: nearly every body comes in one piece with its head.
 
-    None if it would have to be awaited; then nothing has been consumed, and it can be requested again.
+    Otherwise what to await for it. A server's `receive()` may be any awaitable; only a coroutine can be tried.
     """
     waiting = receive()
     if not isinstance(waiting, Coroutine):
-        return None
+        return waiting
     try:
         waiting.send(None)
     except StopIteration as arrived:
         message: Message = arrived.value
         return message
     waiting.close()
-    return None
+    return receive()
 
 
 def _check_head(
