@@ -1,4 +1,4 @@
-"""The command line: serve, migrate, verify, keys, campaigns, export, import.
+"""The command line: serve, migrate, verify, keys, campaigns, export, import, evaluate.
 
 A command imports what it works with when it is called, so that help and usage errors do not wait for numpy, SQLAlchemy
 and FastAPI.
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from prudent.cli import campaigns, keys, transfer
+from prudent.cli import campaigns, evaluation, keys, transfer
 from prudent.cli.console import (
     DatabaseUrl,
     console,
@@ -41,6 +41,7 @@ app.add_typer(keys.app, name="keys")
 app.add_typer(campaigns.app, name="campaigns")
 app.command("export")(transfer.export_command)
 app.command("import")(transfer.import_command)
+app.command("evaluate")(evaluation.evaluate_command)
 
 
 @app.command()

@@ -100,7 +100,7 @@ def test_verify_finds_a_gap_and_a_changed_reward(make_server: MakeServer, databa
 def test_help_explains_every_command() -> None:
     """A newcomer's first call."""
     listed = prudent("--help").stdout
-    for command in ("serve", "migrate", "verify", "keys", "campaigns", "export", "import"):
+    for command in ("serve", "migrate", "verify", "keys", "campaigns", "export", "import", "evaluate"):
         assert run(command, "--help").exit_code == 0
         assert command in listed
     assert os.environ.get("PRUDENT_PORT") is None

@@ -37,7 +37,7 @@ def export_command(
     from prudent.cli.moving import export_from_database, export_from_server
 
     refuse_both(database_url, url)
-    with _writing(output) as file, _progress() as progress:
+    with _writing(output) as file, progress_bar() as progress:
         if url is not None:
             export_from_server(url, api_key, campaign, file, progress)
         else:
@@ -62,7 +62,7 @@ def import_command(
     from prudent.cli.moving import import_into_database, import_into_server
 
     refuse_both(database_url, url)
-    with _reading(file) as (source, size), _progress() as progress:
+    with opened_file(file) as (source, size), progress_bar() as progress:
         pieces = _pieces(source, size, progress)
         if url is not None:
             campaign_id, head = import_into_server(url, api_key, pieces)
@@ -90,7 +90,7 @@ def _writing(output: Path | None) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
-def _reading(file: str) -> Iterator[tuple[IO[bytes], int | None]]:
+def opened_file(file: str) -> Iterator[tuple[IO[bytes], int | None]]:
     """The file, and its size in bytes if that is known."""
     if file == STANDARD:
         yield sys.stdin.buffer, None
@@ -109,7 +109,8 @@ def _pieces(source: IO[bytes], size: int | None, progress: Progress) -> Iterator
         progress.advance(task, len(piece))
 
 
-def _progress() -> Progress:
+def progress_bar() -> Progress:
+    """Give a bar on standard error."""
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(),

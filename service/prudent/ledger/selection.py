@@ -84,6 +84,12 @@ def preview(state: CampaignState, request: Select) -> Prospect:
     )
 
 
+def weigh(state: CampaignState, candidates: list[Candidate], *, explore: bool) -> tuple[Scores, list[float]]:
+    """Estimates and bonuses of candidates, and with what probability each of them is chosen."""
+    scores = _score(state, candidates)
+    return scores, propensities(scores, state.rule, _standing(state, candidates), explore=explore)
+
+
 def _choose(
     state: CampaignState, request: Select, decision_id: str, candidates: list[Candidate], scores: Scores
 ) -> Choice:

@@ -135,6 +135,8 @@ def replay_command(
             run_id=name,
             resamples=resamples,
             seed=seed,
+            minimum=created["reward"]["minimum"],
+            maximum=created["reward"]["maximum"],
             on_step=lambda done: progress.advance(task, done),
         )
         found = _judge(session, way, created, fit)

@@ -61,6 +61,23 @@ class Measure:
             return float(logsumexp(self.dial * rewards, b=masses)) / self.dial
         return float(masses @ rewards)
 
+    def error_of(self, rewards: FloatArray, masses: FloatArray, counts: FloatArray, risk: float) -> float:
+        """Give the standard error of the risk of a sample, by its influence function; (n,) arrays.
+
+        masses: of sum 1, of all counts of a row together. nan where there is none.
+        """
+        if not math.isfinite(risk):
+            return math.nan
+        drawn = counts > 0.0
+        gaps, own = rewards[drawn] - risk, masses[drawn]
+        scores, slope = gaps, 1.0
+        if self.name == "expectile":
+            sides = np.where(gaps >= 0.0, self.dial, 1.0 - self.dial)
+            scores, slope = sides * gaps, float(own @ sides)
+        elif self.name == "entropic":
+            scores = np.expm1(self.dial * gaps) / self.dial
+        return math.sqrt(float((own * own / counts[drawn]) @ (scores * scores))) / slope
+
 
 MEAN = Measure("mean")
 
@@ -101,6 +118,20 @@ def bootstrap(
         drawn.append(statistic(np.bincount(chosen, minlength=rows).astype(np.float64)))
         on_resample(number + 1)
     return np.array(drawn)
+
+
+def studentized(value: float, error: float, statistics: FloatArray, errors: FloatArray) -> tuple[float, float] | None:
+    """Give the percentile-t interval around a value; None where it has no ends.
+
+    error: of the value; statistics, errors: of the resamples, (resamples,). Resamples whose rewards are all equal have
+    no error, and are left out; there is no interval where most are such.
+    """
+    kept = errors > 0.0
+    if not error > 0.0 or not np.isfinite(statistics).all() or 2 * np.count_nonzero(kept) < errors.size:
+        return None
+    ratios = (statistics[kept] - value) / errors[kept]
+    low, high = np.quantile(ratios, [(1.0 - INTERVAL) / 2.0, (1.0 + INTERVAL) / 2.0])
+    return float(value - high * error), float(value - low * error)
 
 
 def interval(statistics: FloatArray) -> tuple[float, float] | None:

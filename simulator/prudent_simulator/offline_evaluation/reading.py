@@ -29,6 +29,7 @@ FEATURE_MAX = 1e6
 CSV_FIELD_CHARACTERS_MAX = 1_000_000
 PARQUET_SUFFIX = ".parquet"
 _CONTEXT, _FEATURES = "context.", "features."
+_EXPORT = re.compile(r'\s*\{"kind":"header","format":"prudent-campaign"')
 _JSON_ARRAY = re.compile(r"\s*\[\s*[{\[]")
 
 
@@ -146,6 +147,8 @@ def _text_rows(path: Path, columns: Columns, *, rewards_only: bool) -> Iterator[
         raise LogError(
             f"{path}: is one JSON array, but a log in JSON has one object per line: jq -c '.[]' {path} writes it so"
         )
+    if _EXPORT.match(text):
+        raise LogError(f"{path}: is the export of a campaign: prudent evaluate judges it, by its own propensities")
     return _json_rows(text, columns) if start == "{" else _csv_rows(path, text, columns, rewards_only=rewards_only)
 
 

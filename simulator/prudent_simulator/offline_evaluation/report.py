@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 
 from prudent_simulator.offline_evaluation.arm_risks import WEIGHTS, ArmRisks, in_words
-from prudent_simulator.offline_evaluation.estimates import Value
+from prudent_simulator.offline_evaluation.estimates import FEW_ROWS, Value
 from prudent_simulator.offline_evaluation.measures import Measure
 from prudent_simulator.offline_evaluation.shadow import RARE_BELOW, Bin, Shadow
 from prudent_simulator.offline_evaluation.uniform import UniformReplay
@@ -51,6 +51,17 @@ def _values(title: str, measure: Measure, values: Mapping[str, Value]) -> Table:
     return table
 
 
+def _warn_of_few(console: Console, matched: int) -> None:
+    if matched >= FEW_ROWS:
+        return
+    _say(
+        console,
+        f"Only {matched} rows match: an outcome rarer than 1 in {max(matched // 3, 1)} may not have been seen, and the "
+        "interval then covers less often than 95%. With --minimum and --maximum, a replay of uniform choices gives "
+        "bounds that allow for such outcomes.",
+    )
+
+
 def print_uniform(console: Console, result: UniformReplay, measure: Measure) -> None:
     """Print the value of the learning policy beside the log's."""
     _say(console, f"The log's choices were uniformly random, so the campaign was replayed. Risk: {measure}.")
@@ -62,6 +73,7 @@ def print_uniform(console: Console, result: UniformReplay, measure: Measure) -> 
         )
     rows = {f"campaign, {result.matched} matched rows": result.policy, f"log, all {result.rows} rows": result.log}
     console.print(_values("Value of the campaign while it learns", measure, rows))
+    _warn_of_few(console, result.matched)
     plays = ", ".join(f"{arm} {count}" for arm, count in result.plays.items())
     _say(console, f"Played: {plays} ({result.warmup_matched} in the warm-up).")
     _say(
@@ -92,6 +104,7 @@ def print_weighted(console: Console, result: WeightedEvaluation, measure: Measur
         f"{result.effective_sample_size:.0f} (largest weight {_number(result.weight_max)}; mean weight "
         f"{result.mean_weight:.3f}, standard error {result.mean_weight_error:.3f}).",
     )
+    _warn_of_few(console, result.matched)
     if result.unsupported:
         _say(
             console,

@@ -18,7 +18,7 @@ import numpy as np
 
 from prudent_client import Decision
 from prudent_simulator.offline_evaluation.campaign import observation, select_part
-from prudent_simulator.offline_evaluation.estimates import Resampled, Session, Value, rewards_of, shares
+from prudent_simulator.offline_evaluation.estimates import FEW_ROWS, Resampled, Session, Value, rewards_of, shares
 from prudent_simulator.offline_evaluation.reading import LogError, Row
 from prudent_simulator.runner import RunError
 
@@ -151,6 +151,12 @@ def _check_reply(reply: Decision) -> None:
         raise RunError("the service is still in its warm-up, which the replay has finished: is someone else using it?")
 
 
+def _value(session: Session, rows: Sequence[Row]) -> Value:
+    """Give the value of rows that count the same, with the intervals that suit their number."""
+    sampled = Resampled(session, rewards_of(rows), [shares])
+    return sampled.bounded(sampled.value_of_few(0)) if len(rows) < FEW_ROWS else sampled.value(0)
+
+
 def replay_uniform(session: Session, arms: Sequence[str], warmup: int) -> UniformReplay:
     """Replay the log through the campaign. arms: registered; warmup: plays of each before the index decides.
 
@@ -160,9 +166,7 @@ def replay_uniform(session: Session, arms: Sequence[str], warmup: int) -> Unifor
     replay.run()
     if not replay.matched:
         raise LogError(f"{session.log.path}: the policy never chose what the log chose, so there is nothing to judge")
-    policy, log = (
-        Resampled(session, rewards_of(rows), [shares]).value(0) for rows in (replay.matched, session.log.rows)
-    )
+    policy, log = (_value(session, rows) for rows in (replay.matched, session.log.rows))
     chosen = [row.arm for row in replay.matched]
     plays = {arm: chosen.count(arm) for arm in session.log.arms}
     propensity, features = session.log.rows[0].propensity or 1.0, session.log.rows[0].features

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from prudent_simulator.environments import FloatArray
-from prudent_simulator.offline_evaluation.estimates import Resampled, Session, Value, rewards_of, shares
+from prudent_simulator.offline_evaluation.estimates import FEW_ROWS, Resampled, Session, Value, rewards_of, shares
 from prudent_simulator.offline_evaluation.frozen import Frozen, freeze
 from prudent_simulator.offline_evaluation.measures import effective_sample_size
 from prudent_simulator.offline_evaluation.reading import LogError
@@ -96,7 +96,7 @@ def evaluate_weighted(session: Session, fit_share: float) -> WeightedEvaluation:
         mean_weight_error=float(weights.std()) / math.sqrt(rows),
         weight_max=float(weights.max()),
         ips=values.value(0),
-        snips=values.value(1),
+        snips=values.value_of_few(1) if np.count_nonzero(weights) < FEW_ROWS else values.value(1),
         log=values.value(2),
         gain=gain,
         gain_interval=gain_interval,

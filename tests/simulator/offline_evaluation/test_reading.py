@@ -78,6 +78,7 @@ HEAD = "arm,reward,propensity,context.x\n"
         ('[{"arm": "a", "reward": 1}]', "is one JSON array, but a log in JSON has one object per line: jq -c '.[]' "),
         (' [\n  {"arm": "a", "reward": 1},\n]', "is one JSON array"),
         ('[["a", 1]]', "is one JSON array"),
+        ('{"kind":"header","format":"prudent-campaign","version":2}\n', "the export of a campaign: prudent evaluate"),
         ('{\n"arm": "a", "reward": 1}', "each line is a whole object"),
         ("arm,profit\na,1\n", "line 1: there is no column reward; found: arm, profit"),
         ("arm;reward\na;1\n", "line 1: there is no column arm; found: arm;reward; is the separator a comma?"),

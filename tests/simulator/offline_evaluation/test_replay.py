@@ -249,7 +249,8 @@ def test_an_arm_that_was_never_used_has_no_support(prudent: Client, tmp_path: Pa
     """All rewards are losses, and an arm that nobody tried is estimated at 0."""
     rows = [{"arm": arm, "reward": -1.0 - 0.01 * (k % 7)} for k in range(100) for arm in "ab"]
     arms = [{"arm_id": arm} for arm in "abc"]
-    session, _ = session_of(prudent, log_of(tmp_path, rows), "untried", arms=arms)
+    optimistic = {"name": "linucb-cr", "exploration_rule": "optimistic"}  # the other rule expects what the rest had
+    session, _ = session_of(prudent, log_of(tmp_path, rows), "untried", arms=arms, algorithm=optimistic)
     found = look_in_shadow(session, 0.8)
     assert found.never == {"c": 40}
     assert not found.compares_cases

@@ -1,0 +1,57 @@
+"""A campaign's own log as an export has it: the campaign, its arms, what it learned, and what it decided."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from prudent.campaigns import CampaignConfiguration
+from prudent.ledger.importing import BeginImport, Import, ImportDecisions, ImportObservations
+from prudent.store.tables import ArmRow, DecisionRow, LogRow
+from prudent.transfer.reading import ImportReader
+
+
+@dataclass(frozen=True)
+class CampaignLog:
+    """creation, configuration: as created, and with the dials of the export. rows: in the order of their sequences.
+
+    decisions: in the order in which they were made.
+    """
+
+    creation: CampaignConfiguration
+    configuration: CampaignConfiguration
+    arms: list[ArmRow]
+    rows: list[LogRow]
+    decisions: list[DecisionRow]
+
+    @property
+    def rewards(self) -> dict[str, LogRow]:
+        """What came of each decision that has a reward."""
+        return {row.decision_id: row for row in self.rows if row.decision_id is not None}
+
+
+def read_export(
+    pieces: Iterable[bytes], body_bytes_max: int, on_piece: Callable[[int], None] = lambda _: None
+) -> CampaignLog:
+    """Read an export, checked as an import checks it. Raises CommandError for a file that cannot be imported.
+
+    pieces: of the file; body_bytes_max: the limit of a request to create a campaign; on_piece: told their sizes.
+    """
+    reader = ImportReader(body_bytes_max)
+    begun: BeginImport | None = None
+    rows: list[LogRow] = []
+    decisions: list[DecisionRow] = []
+    for step in _steps(reader, pieces, on_piece):
+        if isinstance(step, BeginImport):
+            begun, reader.key = step, 1
+        elif isinstance(step, ImportObservations):
+            rows += step.rows
+        elif isinstance(step, ImportDecisions):
+            decisions += step.rows
+    assert begun is not None  # noqa: S101  # the reader raises for a file without a header
+    return CampaignLog(begun.creation, begun.configuration, list(begun.arms), rows, decisions)
+
+
+def _steps(reader: ImportReader, pieces: Iterable[bytes], on_piece: Callable[[int], None]) -> Iterator[Import]:
+    for piece in pieces:
+        yield from reader.feed(piece)
+        on_piece(len(piece))
+    yield from reader.close()

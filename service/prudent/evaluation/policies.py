@@ -1,0 +1,47 @@
+"""Other configurations of a campaign, from the few fields in which they differ."""
+
+from typing import Any
+
+from pydantic import ValidationError
+
+from prudent.campaigns import Algorithm, CampaignConfiguration, InvalidConfigurationError, resolve
+from prudent.errors import InvalidCommandError
+
+CHANGES = ("risk", "algorithm", "reward")
+"""What another configuration may change. The model must stay: the log has only the features that this one sees."""
+
+
+def reconfigured(base: CampaignConfiguration, changes: dict[str, Any]) -> CampaignConfiguration:
+    """The same campaign with another `risk`, and with the named fields of `algorithm` and `reward` replaced.
+
+    base: resolved. What it left to defaults is resolved anew. Raises InvalidCommandError.
+    """
+    for name in changes:
+        if name not in CHANGES:
+            raise InvalidCommandError(f"only {', '.join(CHANGES)} can be changed for an evaluation", field=name)
+    body = base.model_dump(mode="json")
+    algorithm = {name: value for name, value in body["algorithm"].items() if not _is_default(base, name)}
+    changed = changes.get("algorithm") or {}
+    if algorithm.get("name") == "linucb" and "risk" in changes and "name" not in changed:
+        algorithm["name"] = "linucb-cr"  # linucb learns the mean only
+    body["algorithm"] = algorithm | changed
+    body["reward"] |= changes.get("reward") or {}
+    body["risk"] = changes.get("risk") or body["risk"]
+    try:
+        return resolve(CampaignConfiguration.model_validate(body))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        raise InvalidCommandError(first["msg"], field=".".join(map(str, first["loc"]))) from None
+    except InvalidConfigurationError as error:
+        raise InvalidCommandError(error.message, field=error.field) from None
+
+
+def _is_default(base: CampaignConfiguration, name: str) -> bool:
+    """Whether a setting of the algorithm is what the rest would give if it were absent."""
+    default = Algorithm.model_fields[name].get_default()
+    without = base.algorithm.model_copy(update={name: default})
+    try:
+        resolved = resolve(base.model_copy(update={"algorithm": without}))
+    except InvalidConfigurationError:
+        return False
+    return bool(getattr(resolved.algorithm, name) == getattr(base.algorithm, name))

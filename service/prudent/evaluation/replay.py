@@ -1,0 +1,102 @@
+"""A campaign replayed from its log: with what probability each arm would have been chosen in a decision.
+
+The state is folded exactly as a worker folds it, so the campaign's own propensities come out as they were recorded.
+With another configuration it is another policy, which learns from what the campaign has collected.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from prudent.campaigns import CampaignConfiguration
+from prudent.core.measures import Array
+from prudent.errors import InvalidCommandError
+from prudent.evaluation.log import CampaignLog
+from prudent.ledger.commands import Select
+from prudent.ledger.selection import Candidate, find_candidates, weigh
+from prudent.ledger.state import CampaignState, Writes
+from prudent.store.campaigns import CampaignRow
+from prudent.store.log import FoldRow
+from prudent.store.statements import features_from_bytes
+from prudent.store.tables import ArmRow, DecisionRow
+
+CLOSE = 1e-6
+"""Relative: a replay on another processor differs in the last digits."""
+
+
+class Chances(NamedTuple):
+    """Of the K candidates of a decision: their ids, the probabilities, (K,), and the estimates, (K,) reward units."""
+
+    arms: list[str]
+    probabilities: Array
+    estimates: Array
+
+
+class Replay:
+    """One configuration of a campaign, advanced along the log. Decisions must be asked in the order of `seen`."""
+
+    def __init__(self, log: CampaignLog, creation: CampaignConfiguration, configuration: CampaignConfiguration) -> None:
+        self._rows, self._next = log.rows, 0
+        # what is paused now was active once; who was eligible in a decision is found by comparison
+        self._arms = [arm._replace(plays=0, status="active") for arm in log.arms]
+        self._creation, self._configuration = creation.model_dump_json(), configuration.model_dump_json()
+        self.state = CampaignState(self._campaign(1), self._registered(0))
+
+    def _campaign(self, revision: int) -> CampaignRow:
+        head = len(self._rows)
+        return CampaignRow(1, "replay", self._configuration, self._creation, "active", revision, None, 0, head)
+
+    def _registered(self, seen: int) -> list[ArmRow]:
+        """The arms that existed when the log had so many rows; they were registered one after the other."""
+        return [arm for arm in self._arms if arm.since <= seen]
+
+    def advance(self, seen: int) -> None:
+        """Learn the rows up to a sequence, and register the arms that came by then."""
+        while self._next < len(self._rows) and self._rows[self._next].sequence <= seen:
+            row = self._rows[self._next]
+            self._join(row.sequence - 1)
+            self.state.fold(FoldRow(row.sequence, row.arm_id, row.features, row.reward))
+            if row.decision_id is None:
+                self.count_play(row.arm_id)
+            self._next += 1
+        self._join(seen)
+
+    def _join(self, seen: int) -> None:
+        known = self._registered(seen)
+        if len(known) > len(self.state.arms):
+            plays = [*self.state.plays, *[0] * (len(known) - len(self.state.plays))]
+            rows = [arm._replace(plays=count) for arm, count in zip(known, plays, strict=True)]
+            self.state.reconfigure(self._campaign(self.state.revision + 1), rows)
+
+    def count_play(self, arm_id: str) -> None:
+        """A play, which counts in the warm-up."""
+        Writes().add_play(self.state, arm_id)
+
+    def chances(self, decision: DecisionRow, excluded: frozenset[str], *, explore: bool = True) -> Chances | None:
+        """Weigh the registered arms but the excluded ones; None where the log does not have what that takes."""
+        context = features_from_bytes(decision.features) if self.state.creation.model.type == "disjoint" else None
+        known = excluded & self.state.by_id.keys()
+        request = Select("replay", context=context, exclude=known, explore=explore)
+        try:
+            candidates, _ = find_candidates(self.state, request)
+        except InvalidCommandError:
+            return None  # candidates that came with the request, with features that are not stored
+        scores, probabilities = weigh(self.state, candidates, explore=explore)
+        return Chances(_ids(candidates), np.array(probabilities), scores.estimates + scores.center)
+
+
+def _ids(candidates: Sequence[Candidate]) -> list[str]:
+    return [candidate.arm_id for candidate in candidates]
+
+
+def reproduces(chances: Chances, decision: DecisionRow) -> bool:
+    """Whether a replay has the decision's own propensity and estimate: then it had these candidates and this state."""
+    if decision.arm_id not in chances.arms or decision.propensity is None:
+        return False
+    place = chances.arms.index(decision.arm_id)
+    scale = abs(decision.estimate) + decision.bonus
+    return bool(
+        abs(chances.probabilities[place] - decision.propensity) <= CLOSE * decision.propensity
+        and abs(chances.estimates[place] - decision.estimate) <= CLOSE * scale
+    )
