@@ -170,6 +170,25 @@ def test_a_log_that_is_too_short_is_an_error() -> None:
         evaluate(short, [], [Mean()])
 
 
+def test_a_measure_that_rewards_do_not_have_is_refused(log: CampaignLog) -> None:
+    """The logarithm of a loss."""
+    changes = {"risk": {"measure": "moment", "of": "log"}, "reward": {"minimum": 0.01}}
+    other = OtherPolicy("log", reconfigured(log.configuration, changes))
+    with pytest.raises(EvaluationError, match="the log has rewards without it"):
+        evaluate(log, [other], [])
+
+
+def test_a_measure_in_stages_has_a_value_and_no_interval(log: CampaignLog) -> None:
+    """The slopes of the loss by which its last stage learns are not those of the measure."""
+    other = OtherPolicy("cvar", reconfigured(log.configuration, {"risk": {"measure": "cvar", "level": 0.2}}))
+    found = evaluate(log, [other], [other.configuration.measure()])
+    for policy in found.policies:
+        estimate = policy.values[found.measures[1]]
+        assert estimate.value < policy.values["mean"].value
+        assert estimate.low is estimate.high is None
+    assert found.policies[-1].mean_weight == pytest.approx(1.0, abs=0.2)
+
+
 @pytest.mark.parametrize(
     ("changes", "field", "message"),
     [

@@ -111,6 +111,7 @@ def evaluate(
 
     measures: besides the mean; on_decision: called after each decision of the log.
     """
+    _check_rewards(log, [*measures, *(one.configuration.measure() for one in others)])
     counts, outcomes = _sorted_out(log)
     drawn = _Drawn(log, others, weight_max(len(outcomes)))
     by_state = sorted(log.decisions, key=lambda one: (one.seen, one.created_at))
@@ -137,6 +138,17 @@ def evaluate(
         measures=list(known),
         policies=policies,
     )
+
+
+def _check_rewards(log: CampaignLog, measures: Sequence[Measure]) -> None:
+    """Refuse measures that the log's rewards do not have, such as the logarithm of a loss."""
+    rewards = np.array([row.reward for row in log.rows])
+    for measure in measures:
+        try:
+            if len(rewards):
+                measure.risk(rewards)
+        except ValueError as error:
+            raise EvaluationError(f"{measure.title}: the log has rewards without it: {error}") from None
 
 
 def _sorted_out(log: CampaignLog) -> tuple[Counter[str], dict[str, LogRow]]:
