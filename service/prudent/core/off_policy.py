@@ -18,7 +18,9 @@ there is none.
 **Intervals** (95%). With g = w y - s v for IPS, g has mean 0 at the true v, whatever the log's policy had learned
 before: the sums are martingales. The interval holds the v with (sum g)^2 <= t^2 sum g^2, t the quantile of Student's
 law with E - 1 degrees of freedom, E the effective sample size (sum w)^2 / sum w^2. For SNIPS it is the same with
-g = w d1(y, v). They are not a guarantee. There are none below EFFECTIVE_MIN; they are asymptotic in E, they ignore
+g = w d1(y, v). Weights that are large and rare are often missing from sum g^2, just where the estimate lacks them, too;
+but their expectation is known, so sum w^2 f^2 is at least the weighted average of f^2 times sum over t and arms of
+q^2 / p. They are not a guarantee. There are none below EFFECTIVE_MIN; they are asymptotic in E, they ignore
 outcomes that were not seen, and for data that an adaptive policy collected the normal limit itself is an approximation
 (Hadad, Hirshberg, Zhan, Wager & Athey 2021). docs/logged-data.md has how often they cover.
 A measure that its loss does not elicit has a value and no interval.
@@ -53,12 +55,14 @@ class Estimate(NamedTuple):
 class Weighted(NamedTuple):
     """What a log says of a policy: (n,) arrays, one entry per decision.
 
-    rewards: y; weights: w, 0 for what the policy would not have done; supported: s, in [0, 1].
+    rewards: y; weights: w, 0 for what the policy would not have done; supported: s, in [0, 1]. expected_squares: what
+    w^2 was expected to be, sum over arms of q^2 / p, before the arm was drawn; None where that is not known.
     """
 
     rewards: Array
     weights: Array
     supported: Array
+    expected_squares: Array | None = None
 
     @property
     def effective(self) -> float:
@@ -85,6 +89,7 @@ def ips(sample: Weighted) -> Estimate:
     # (A - N v)^2 <= t^2 (sum (w y)^2 - 2 v sum w y s + v^2 sum s^2), relative to the value
     residuals = weighted - value * sample.supported
     spread, mixed = float(residuals @ residuals), float(residuals @ sample.supported)
+    spread += max(_expected(sample, sample.rewards * sample.rewards) - float(weighted @ weighted), 0.0)
     square = float(sample.supported @ sample.supported)
     leading, middle = total * total - bound * square, bound * mixed
     if leading <= 0.0 or spread == 0.0:
@@ -103,9 +108,12 @@ def snips(sample: Weighted, measure: Measure) -> Estimate:
         return Estimate(value)
 
     def is_outside(candidate: float) -> bool:
-        scores = weights * measure.loss.d1(rewards, np.full(rewards.shape, candidate))
-        return not float(scores.sum()) ** 2 <= bound * float(scores @ scores)
+        slopes = measure.loss.d1(rewards, np.full(rewards.shape, candidate))
+        scores = weights * slopes
+        squares = max(float(scores @ scores), share * float(weights @ (slopes * slopes)))
+        return not float(scores.sum()) ** 2 <= bound * squares
 
+    share = 0.0 if sample.expected_squares is None else float(sample.expected_squares.sum()) / float(weights.sum())
     width = float(np.ptp(rewards))
     low, high = (_end(is_outside, value, side * width) for side in (-1.0, 1.0))
     return Estimate(value) if low is None or high is None else Estimate(value, low, high)
@@ -124,6 +132,14 @@ def gain(sample: Weighted, measure: Measure) -> Estimate:
     if half is None or not _ROUNDING * (abs(value) + abs(logged)) < half < math.inf:
         return Estimate(value - logged)
     return Estimate(value - logged, value - logged - half, value - logged + half)
+
+
+def _expected(sample: Weighted, squares: Array) -> float:
+    """Return what sum w^2 f was expected to be, from the weighted average of f, (n,); 0 where that is not known."""
+    if sample.expected_squares is None:
+        return 0.0
+    average = float(sample.weights @ squares) / float(sample.weights.sum())
+    return average * float(sample.expected_squares.sum())
 
 
 def _bound(sample: Weighted) -> float | None:

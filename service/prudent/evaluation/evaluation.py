@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prudent.campaigns import CampaignConfiguration
+from prudent.core.exploration import PROPENSITY_MIN
 from prudent.core.measures import Mean, Measure
 from prudent.core.off_policy import UNSUPPORTED_SHARE_MAX, Estimate, Weighted, gain, ips, snips, weight_max
 from prudent.errors import InvalidCommandError
@@ -217,8 +218,8 @@ class _Drawn:
         self.defaults = self.missed = 0
         self._chosen: list[int] = []
         self._propensities: list[float] = []
-        self._supported: list[NDArray[np.bool_]] = []
-        self._policies: list[list[tuple[float, float]]] = [[] for _ in others]
+        self._inverses: list[NDArray[np.float64]] = []
+        self._policies: list[list[tuple[float, float, float]]] = [[] for _ in others]
         self._lacking = [np.zeros(len(self._arms)) for _ in others]
 
     def ordered(self, seen: int, group: list[DecisionRow]) -> Iterator[DecisionRow]:
@@ -259,34 +260,38 @@ class _Drawn:
         asked = [replay.chances(decision, excluded, explore=other.explore) for other, replay in self._others]
         places = np.array([self._arms[arm] for arm in chances.arms])
         own = chances.arms.index(decision.arm_id)
-        supported = np.zeros(len(self._arms), dtype=np.bool_)
-        supported[places] = chances.probabilities * self._limit >= 1.0
+        has_support = chances.probabilities * self._limit >= 1.0
+        inverses = np.zeros(len(self._arms))  # 0 without support
+        inverses[places[has_support]] = 1.0 / chances.probabilities[has_support]
         self.rewards.append(row.reward)
         self.defaults += row.source == "default"
         self._chosen.append(int(places[own]))
         self._propensities.append(decision.propensity or 1.0)
-        self._supported.append(supported)
+        self._inverses.append(inverses)
         for number, theirs in enumerate(asked):
             assert theirs is not None  # noqa: S101  # the same candidates as the campaign's own
             lacks = theirs.probabilities > self._limit * chances.probabilities
             missing = np.where(lacks, theirs.probabilities, 0.0)
             self._lacking[number][places] += missing
             weight = 0.0 if lacks[own] else theirs.probabilities[own] / self._propensities[-1]
-            self._policies[number].append((float(weight), 1.0 - float(missing.sum())))
+            kept = theirs.probabilities[~lacks]
+            squares = float((kept * kept / np.maximum(chances.probabilities[~lacks], PROPENSITY_MIN)).sum())
+            self._policies[number].append((float(weight), 1.0 - float(missing.sum()), squares))
 
     def samples(self) -> Iterator[tuple[str, Weighted, dict[str, float]]]:
         """Each policy's name, its weights, and the share of the decisions that lack support, by arm."""
         rewards, chosen, inverse = np.array(self.rewards), np.array(self._chosen), 1.0 / np.array(self._propensities)
-        supported = np.array(self._supported, dtype=np.bool_)
+        inverses = np.array(self._inverses)
         for arm, place in self._arms.items():
-            is_supported = supported[:, place]
+            is_supported = inverses[:, place] > 0.0
             weights = np.where((chosen == place) & is_supported, inverse, 0.0)
             lacking = {arm: 1.0 - float(is_supported.mean())}
-            yield f"always {arm}", Weighted(rewards, weights, is_supported.astype(np.float64)), lacking
+            sample = Weighted(rewards, weights, is_supported.astype(np.float64), inverses[:, place])
+            yield f"always {arm}", sample, lacking
         for (other, _), pairs, missing in zip(self._others, self._policies, self._lacking, strict=True):
             weighed = np.array(pairs)
             lacking = {arm: float(missing[place]) / len(rewards) for arm, place in self._arms.items()}
-            yield other.name, Weighted(rewards, weighed[:, 0], weighed[:, 1]), lacking
+            yield other.name, Weighted(rewards, weighed[:, 0], weighed[:, 1], weighed[:, 2]), lacking
 
 
 def _value(
