@@ -1,7 +1,7 @@
 """What is played, and with what probability: a log's propensities are what every later evaluation rests on."""
 
 import os
-from math import erfc, sqrt
+from math import erfc, inf, sqrt
 
 import numpy as np
 import pytest
@@ -103,7 +103,7 @@ def test_the_floor_passes_over_arms_that_are_not_registered() -> None:
     """Their features carry what is known of them; their ids may be new in every request."""
     scores = scores_of([1.0, -9.0], [0.1, 0.1])
     rule = ExplorationRule(randomized=True, floor=6.0)
-    for observations in ([500, None], [None, None]):
+    for observations in ([500, inf], [inf, inf]):
         found = propensities(scores, rule, Standing(learned=500, observations=observations), explore=True)
         assert found == pytest.approx([1.0, 0.0])
 

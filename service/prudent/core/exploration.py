@@ -14,7 +14,7 @@ simulations: docs/decisions/0024-drawn-multiplier.md.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from math import erfc, inf, log, log1p, sqrt
 from operator import add
@@ -81,11 +81,12 @@ class ExplorationRule:
     warmup: int = 2
     floor: float = 0.0
     uniform_share: float = 0.0
+    is_drawn: bool = field(init=False)
+    """Whether a decision needs its draws."""
 
-    @property
-    def is_drawn(self) -> bool:
-        """Whether a decision needs its draws."""
-        return self.randomized or self.floor > 0.0 or self.uniform_share > 0.0
+    def __post_init__(self) -> None:
+        drawn = self.randomized or self.floor > 0.0 or self.uniform_share > 0.0
+        object.__setattr__(self, "is_drawn", drawn)
 
 
 class Choice(NamedTuple):
@@ -150,6 +151,12 @@ def _mass(low: float, high: float, scale: float) -> float:
 
 def winning_probability(position: int, lines: Lines) -> float:
     """Return the probability that a candidate's line is the highest, shared with those that have the same. O(K)."""
+    mass, shared = _won(position, lines)
+    return mass / shared
+
+
+def _won(position: int, lines: Lines) -> tuple[float, int]:
+    """Return the probability that a candidate's line is the highest, and how many have this line."""
     estimates, widths, tolerance, scale = lines
     estimate, width = estimates[position], widths[position]
     low, high, shared = 0.0, inf, 0
@@ -166,8 +173,8 @@ def winning_probability(position: int, lines: Lines) -> float:
             if begin > low:
                 low = begin
         elif ahead < 0.0:
-            return 0.0
-    return _mass(low, high, scale) / shared
+            return 0.0, max(shared, 1)
+    return _mass(low, high, scale), shared
 
 
 def winning_probabilities(lines: Lines) -> list[float]:
@@ -218,13 +225,13 @@ class Standing:
 
     learned: how many observations the scores rest on, for the scale of the multiplier and for the floor.
     plays: how often each was played, None for one that is not registered; or None where none can be below its warm-up.
-    observations: of each candidate, repeats weighed by REPEAT_WEIGHT, None for one that is not registered; or None
+    observations: of each candidate, repeats weighed by REPEAT_WEIGHT, inf for one that is not registered; or None
     where the rule has no floor.
     """
 
     learned: int = 0
     plays: Sequence[int | None] | None = None
-    observations: Sequence[float | None] | None = None
+    observations: Sequence[float] | None = None
 
 
 def choose(
@@ -244,21 +251,21 @@ def choose(
     if not explore:
         return Choice(greedy, greedy, "greedy", 1.0 / len(best), multiplier)
     first, why = _before_the_index(rule, standing)
-    reason: Reason
+    reason: Reason = "index"
+    wins: float | None = None
     if draws.share < rule.uniform_share:
         position, reason = draws.lot % count, "uniform"
     elif why == "warmup" or (why == "floor" and draws.floor < FLOOR_SHARE):
         position, reason = first[draws.lot % len(first)] if rule.is_drawn else _by_lot(first, seed), why
+    elif rule.randomized:
+        position, wins = _leader(lines, multiplier, draws.lot)
     else:
-        position, reason = (
-            _leader(lines, multiplier, draws.lot) if rule.randomized else _by_lot(_highest(lines), seed),
-            "index",
-        )
-    own = 0.0
-    if why != "index":
-        own = 1.0 / len(first) if position in first else 0.0
+        highest = _highest(lines)
+        position, wins = _by_lot(highest, seed), 1.0 / len(highest)
+    own = _share(position, first) if first else 0.0
     if why != "warmup":
-        wins = winning_probability(position, lines) if rule.randomized else _share(position, _highest(lines))
+        if wins is None:
+            wins = winning_probability(position, lines) if rule.randomized else _share(position, _highest(lines))
         own = wins if why == "index" else FLOOR_SHARE * own + (1.0 - FLOOR_SHARE) * wins
     if rule.uniform_share:
         own = rule.uniform_share / count + (1.0 - rule.uniform_share) * own
@@ -280,17 +287,21 @@ def propensities(scores: Scores, rule: ExplorationRule, standing: Standing, *, e
     return [share / count + (1.0 - share) * p for p in mixed]
 
 
-def _leader(lines: Lines, z: float, lot: int) -> int:
-    """Return the arm whose line is the highest at the multiplier z, by lot where several have that line."""
+def _leader(lines: Lines, z: float, lot: int) -> tuple[int, float]:
+    """Return the arm whose line is the highest at the multiplier z, by lot where several have it; and its probability."""
     estimates, widths, tolerance, _ = lines
     indexes = [estimate + z * width for estimate, width in zip(estimates, widths, strict=True)]
     winner = indexes.index(max(indexes))
-    estimate, width = estimates[winner], widths[winner]
-    same = [k for k, own in enumerate(estimates) if abs(own - estimate) <= tolerance]
-    if len(same) > 1:
-        same = [k for k in same if abs(widths[k] - width) <= tolerance]
-        winner = same[lot % len(same)]
-    return winner
+    mass, shared = _won(winner, lines)
+    if shared > 1:
+        estimate, width = estimates[winner], widths[winner]
+        same = [
+            k
+            for k, (own, slope) in enumerate(zip(estimates, widths, strict=True))
+            if abs(own - estimate) <= tolerance and abs(slope - width) <= tolerance
+        ]
+        winner = same[lot % shared]
+    return winner, mass / shared
 
 
 def _highest(lines: Lines) -> list[int]:
@@ -304,23 +315,23 @@ def _share(position: int, equals: list[int]) -> float:
 def _before_the_index(rule: ExplorationRule, standing: Standing) -> tuple[list[int], Reason]:
     """Return the candidates that come before the best index, and why; "index" where there are none."""
     if standing.plays is not None:
-        counts = [inf if count is None else count for count in standing.plays]
+        plays = [inf if count is None else count for count in standing.plays]
+        least = min(plays)
+        if least < rule.warmup:
+            return [k for k, count in enumerate(plays) if count == least], "warmup"
+    counts = standing.observations
+    if counts is not None and rule.floor > 0.0:
         fewest = min(counts)
-        if fewest < rule.warmup:
-            return [k for k, count in enumerate(counts) if count == fewest], "warmup"
-    if standing.observations is not None and rule.floor > 0.0:
-        known = [count for count in standing.observations if count is not None]
-        if known:
-            fewest = min(known)
-            if fewest < rule.floor * log1p(standing.learned / len(known)):
-                return [k for k, count in enumerate(standing.observations) if count == fewest], "floor"
+        if fewest < inf and fewest < rule.floor * log1p(standing.learned / (len(counts) - counts.count(inf))):
+            return [k for k, count in enumerate(counts) if count == fewest], "floor"
     return [], "index"
 
 
 def _lines_of(scores: Scores, standing: Standing) -> Lines:
-    estimates = scores.estimates.tolist()
-    tolerance = TIE_TOLERANCE * max(map(add, map(abs, estimates), scores.bonuses.tolist()))
-    return Lines(estimates, scores.widths.tolist(), tolerance, multiplier_scale(standing.learned))
+    estimates, bonuses = scores.estimates.tolist(), scores.bonuses.tolist()
+    widths = bonuses if scores.widths is scores.bonuses else scores.widths.tolist()
+    tolerance = TIE_TOLERANCE * max(map(add, map(abs, estimates), bonuses))
+    return Lines(estimates, widths, tolerance, multiplier_scale(standing.learned))
 
 
 def _nearly_largest(values: list[float], tolerance: float) -> list[int]:

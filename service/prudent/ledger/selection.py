@@ -1,5 +1,6 @@
 """Select: which arms a request is about, which of them is chosen, what is recorded of it, and the explanation."""
 
+from math import inf
 from typing import NamedTuple
 
 import numpy as np
@@ -104,7 +105,7 @@ def _standing(state: CampaignState, candidates: list[Candidate]) -> Standing:
         plays = [None if one.position is None else state.plays[one.position] for one in candidates]
     if state.rule.floor:
         counts = state.policy.arm_observations
-        observations = [None if one.position is None else counts[one.position] for one in candidates]
+        observations = [inf if one.position is None else counts[one.position] for one in candidates]
     return Standing(state.policy.estimator.observations, plays, observations)
 
 
