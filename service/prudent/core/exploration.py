@@ -288,7 +288,7 @@ def propensities(scores: Scores, rule: ExplorationRule, standing: Standing, *, e
 
 
 def _leader(lines: Lines, z: float, lot: int) -> tuple[int, float]:
-    """Return the arm whose line is the highest at the multiplier z, by lot where several have it; and its probability."""
+    """Return the arm whose line is the highest at the multiplier z, by lot among equal lines; and its probability."""
     estimates, widths, tolerance, _ = lines
     indexes = [estimate + z * width for estimate, width in zip(estimates, widths, strict=True)]
     winner = indexes.index(max(indexes))
