@@ -41,7 +41,9 @@ def test_best_first_with_intervals(api: httpx.Client) -> None:
         assert one["contributions"] is None
         if one["arm_id"] == "c":
             assert one["interval"] is None
+            assert "fewer than 10 observations" in one["interval_note"]
             continue
+        assert one["interval_note"] is None
         expected = stats.ttest_1samp(given[one["arm_id"]], 0).confidence_interval(0.95)
         assert one["interval"] == pytest.approx(list(expected), rel=1e-6)
     thetas = {arm["arm_id"]: arm["theta_intervals"] for arm in model(api, campaign_id)["arms"]}
@@ -78,7 +80,7 @@ def test_contributions_without_names(api: httpx.Client) -> None:
 def test_repeats_are_identical(api: httpx.Client) -> None:
     """An explanation that changes when it is asked for again explains nothing."""
     campaign_id = create(api, disjoint())
-    teach_disjoint(api, campaign_id)
+    teach_disjoint(api, campaign_id, 300)
     request = {"campaign_id": campaign_id, "decision_id": new_id("why"), "context": [1, 2], "explain": True}
     first = api.post("/select", json=request)
     assert all(one["interval"] is not None for one in ok(first)["arms"])
@@ -99,7 +101,8 @@ def test_explanations_of_an_older_version(api: httpx.Client, api_server: Server)
     engine.dispose()
     reward(api, request["decision_id"], 1.0)  # the process remembers a decision until its reward comes
     again = ok(api.post("/select", json=request))
-    assert again["arms"] == [one | {"propensity": None, "interval": None, "contributions": None} for one in old]
+    unknown = dict.fromkeys(("propensity", "interval", "interval_note", "contributions"))
+    assert again["arms"] == [one | unknown for one in old]
 
 
 def test_large_explanations_are_cut(api: httpx.Client) -> None:

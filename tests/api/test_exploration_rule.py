@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.contract import Json, create, new_id, ok, problem, read, reward, select
+from tests.api.contract import Json, create, new_id, ok, on_sqlite, problem, read, reward, select
 
 ARMS = [{"arm_id": "a"}, {"arm_id": "b"}, {"arm_id": "c"}]
 RANDOMIZED: Json = {"exploration_rule": "randomized"}
@@ -124,3 +124,38 @@ def test_an_arm_added_to_a_shared_campaign_is_below_the_floor(api: httpx.Client)
     reasons = {select(api, name)["reason"] for _ in range(80)}
     assert "floor" in reasons
     assert read(api, name)["arms"][1]["arm_id"] == "new"
+
+
+@on_sqlite
+@pytest.mark.parametrize(
+    ("field", "values"),
+    [
+        ("exploration", [-1e-9, 1e6 + 1, "much", None]),
+        ("floor", [-1e-9, 1e6 + 1, "low"]),
+        ("uniform_share", [-1e-9, 1 + 1e-9, "all", None]),
+        ("warmup", [-1, 10_001, 0.5, None]),
+        ("exploration_rule", ["thompson", 1]),
+    ],
+)
+def test_bad_dials_change_nothing(api: httpx.Client, field: str, values: list[object]) -> None:
+    """A dial out of range must be refused by name, in a creation and in a change, for every algorithm and model."""
+    for name in ("linucb", "linucb-cr", "linucb-onepass-cr", "linucb-ogd-cr"):
+        for model in (
+            {"type": "multi-armed"},
+            {"type": "shared", "dimension": 2},
+            {"type": "disjoint", "dimension": 2},
+        ):
+            body = {"campaign_id": new_id("dials"), "risk": {"measure": "mean"}, "model": model}
+            for value in values:
+                reply = api.post("/campaigns", json=body | {"algorithm": {"name": name, field: value}})
+                assert problem(reply, 422)["errors"][0]["field"] == f"algorithm.{field}"
+            assert api.get(f"/campaigns/{body['campaign_id']}").status_code == 404
+    campaign_id = campaign(api)
+    before = read(api, campaign_id)
+    for value in values:
+        reply = api.patch(f"/campaigns/{campaign_id}", json={"algorithm": {field: value, "delta": 0.2}})
+        assert problem(reply, 422)["errors"][0]["field"] == f"algorithm.{field}"
+    assert read(api, campaign_id) == before
+    # the rule decides what is learned, so it cannot change
+    reply = api.patch(f"/campaigns/{campaign_id}", json={"algorithm": {"exploration_rule": "optimistic"}})
+    assert problem(reply, 422)["errors"][0]["field"] == "algorithm.exploration_rule"

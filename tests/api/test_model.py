@@ -35,6 +35,7 @@ FIELDS = {
     "radius",
     "guaranteed",
     "guarantee_note",
+    "center",
     "inside_ball",
     "regret_bound",
     "convergence",

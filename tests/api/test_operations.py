@@ -9,7 +9,7 @@ from urllib.parse import urljoin, urlsplit
 import httpx
 import pytest
 
-from tests.api.contract import Json, create, multi_armed, new_id, ok, problem, read, reward, select, shared
+from tests.api.contract import Json, create, disjoint, multi_armed, new_id, ok, problem, read, reward, select, shared
 
 OPERATIONS = {
     ("post", "/campaigns"): "createCampaign",
@@ -261,5 +261,10 @@ def test_replies_hold_what_is_documented(openapi: Json, api: httpx.Client) -> No
     replies["PriceOfCautionReply"] = replies["ReportReply"]["price_of_caution"]
     replies["LearningReply"] = replies["ReportReply"]["learning"]
     replies["UnlistedReply"] = replies["ReportReply"]["unlisted"]
+    with_features = create(api, disjoint())
+    reward(api, select(api, with_features, context=[1, 2])["decision_id"], 1)
+    replies["PolicyReply"] = ok(api.get(f"/campaigns/{with_features}/report"))["policy"]
+    replies["PolicyArmReply"] = replies["PolicyReply"]["arms"][0]
+    replies["EstimateAtReply"] = replies["PolicyArmReply"]["estimates"][0]
     for name, body in replies.items():
         assert set(body) == set(schemas[name]["properties"]), name

@@ -145,7 +145,7 @@ def test_price_of_caution(api: httpx.Client) -> None:
     """Nobody would know what minding the bad outcomes costs in the average, and what it buys."""
     campaign_id = create(api, multi_armed(risk=CAUTIOUS))
     random = np.random.default_rng(3)
-    given = {"a": random.normal(1, 0.1, 60), "b": random.normal(2, 5, 60), "c": random.normal(-9, 1, 40)}
+    given = {"a": random.normal(1, 0.1, 600), "b": random.normal(2, 5, 60), "c": random.normal(-9, 1, 40)}
     observe(api, campaign_id, [{"arm_id": name, "reward": value} for name in given for value in given[name].tolist()])
     ok(api.patch(f"/campaigns/{campaign_id}/arms/c", json={"status": "retired"}))
     body = report(api, campaign_id)

@@ -37,7 +37,7 @@ def sample(seed: int, count: int, dimension: int = 2) -> tuple[Floats, Floats]:
 
 
 def ends(estimator: Estimator, *rows: list[float], has_intercept: bool = False) -> Floats:
-    return risk_intervals(estimator, np.array(rows, dtype=np.float64), None, has_intercept=has_intercept)
+    return risk_intervals(estimator, np.array(rows, dtype=np.float64), None, has_intercept=has_intercept).ends
 
 
 @pytest.mark.parametrize("loss", [SquaredLoss(), CAUTIOUS, EntropicLoss(-0.5, -9, 9)], ids=str)
@@ -53,7 +53,7 @@ def test_sandwich_spelled_out(loss: Loss, monkeypatch: pytest.MonkeyPatch) -> No
     )
     middle = sum(loss.d1(y, float(x @ theta)) ** 2 * np.outer(x, x) for x, y in zip(features, rewards, strict=True))
     rows = np.array([[1.0, 0.0], [0.3, -2.0], [5.0, 5.0]])
-    found = risk_intervals(estimator, rows, None, has_intercept=False)
+    found = risk_intervals(estimator, rows, None, has_intercept=False).ends
     for x, (low, high) in zip(rows, found.tolist(), strict=True):
         half = stats.t.ppf(0.975, 78) * math.sqrt(80 / 78 * float(x @ inverse @ middle @ inverse @ x))
         assert (low, high) == pytest.approx((float(x @ theta) - half, float(x @ theta) + half), rel=1e-9)
@@ -98,7 +98,7 @@ def test_arms_have_intervals_of_their_own(make: Callable[[int], Estimator]) -> N
         taught(together, features, rewards * 10**block, block)
         expected.append(ends(taught(make(1), features, rewards * 10**block), [0.5, 1.0])[0])
     rows, places = np.tile([0.5, 1.0], (3, 1)), np.array([2, 0, 1], dtype=np.intp)
-    found = risk_intervals(together, rows, places, has_intercept=True)
+    found = risk_intervals(together, rows, places, has_intercept=True).ends
     assert found == pytest.approx(np.array(expected), rel=1e-9, nan_ok=True)
     assert np.isnan(found).any(axis=1).tolist() == [False, False, True]
 
@@ -135,7 +135,7 @@ def test_no_interval_without_the_number_of_observations() -> None:
     features, rewards = sample(7, 100)
     estimator = taught(OnePass(CAUTIOUS, 2, 2, 0.5, None, 0), features, rewards)
     places = np.zeros(1, dtype=np.intp)
-    assert np.isnan(risk_intervals(estimator, np.ones((1, 2)), places, has_intercept=False)).all()
+    assert np.isnan(risk_intervals(estimator, np.ones((1, 2)), places, has_intercept=False).ends).all()
 
 
 def coverage(make: Callable[[], Estimator], seed: int, runs: int = 300) -> float:

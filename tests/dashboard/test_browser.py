@@ -121,7 +121,7 @@ def test_charts_need_no_script(site: Server, browser: Browser) -> None:
     with browser.new_context(java_script_enabled=False) as context:
         page = context.new_page()
         page.goto(f"{site.url}/dashboard/campaigns/vehicles", timeout=WAIT_MS)
-        assert count_charts(page) == 4
+        assert count_charts(page) == 5
         expect(page.locator("#worth-chart .dot").first).to_be_visible()
         assert "estimate" in (page.locator("#worth-chart g > title").first.text_content() or "")
 

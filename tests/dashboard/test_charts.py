@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from prudent.core.measures import Expectile, Mean
-from prudent.dashboard.charts import ArmLine, Axis, Chart, Theta, parameters, rewards, shares, tick_text, worth
+from prudent.dashboard.charts import ArmLine, Theta, parameters, policy, rewards, shares, worth
+from prudent.dashboard.drawing import Axis, Chart, tick_text
 from prudent.dashboard.overview import Overview
+from prudent.reporting.policies import EstimateAt, PolicyArm, PolicyReport
 from prudent.store.reports import PlayRow
 
 MINUS = "\N{MINUS SIGN}"
@@ -88,7 +90,7 @@ def campaign(played: Sequence[str], rewarded: dict[str, list[float]]) -> Overvie
     """A campaign with so many decisions, oldest first, and rewards."""
     plays = [PlayRow(n * 1_000_000, str(n), arm_id, None, None, None) for n, arm_id in enumerate(played)][::-1]
     values = {arm_id: np.array(values) for arm_id, values in rewarded.items()}
-    return Overview(None, None, [], len(plays), plays, [], values, 0)  # type: ignore[arg-type]  # charts read no more
+    return Overview(None, None, [], len(plays), plays, [], values, 0, None)  # type: ignore[arg-type]  # charts read no more
 
 
 def test_a_histogram_counts_every_reward_and_marks_mean_and_risk() -> None:
@@ -182,3 +184,26 @@ def test_a_chart_is_safe_accessible_and_has_no_style_of_its_own() -> None:
         assert HOSTILE in "".join(drawing.root.itertext())
     assert worth([ArmLine("a", "active", 1)], "reward") is None
     assert rewards(campaign("", {}), lines[:0], Mean()) is None
+
+
+def test_regions_have_their_own_estimates() -> None:
+    """Where one arm is the best, another one's numbers would be drawn; arms that are best nowhere have no place."""
+    first = PolicyArm(
+        "a", 0.75, 1.5, [0.0], [[0.0, 0.5]], [EstimateAt("a", 2.0, [1.5, 2.5]), EstimateAt("b", 1.0, None)]
+    )
+    second = PolicyArm("b", 0.25, 1.0, [1.0], [[1.0, 1.0]], [EstimateAt("b", 1.25, None)])
+    never = PolicyArm("c", 0.0, 0.5, None, None, [])
+    chart = policy(PolicyReport(8, ["x"], 1.8, [first, second, never], "."), {"a": 1, "b": 2, "c": 3}, "reward")
+    drawing = Drawing(chart)
+    assert [drawing.value(dot.attrib["cx"]) for dot in drawing.all("dot")] == pytest.approx([2, 1, 1.25], abs=1e-3)
+    line, *_ = drawing.all("whisker")
+    assert [drawing.value(line.attrib[end]) for end in ("x1", "x2")] == pytest.approx([1.5, 2.5], abs=1e-3)
+    assert drawing.titles() == [
+        "a, where a is best\n2.00, 95% interval 1.50 to 2.50",
+        "b, where a is best\n1.00",
+        "b, where b is best\n1.25",
+    ]
+    assert [one.text for one in drawing.all("name")] == ["a in 75%", "b in 25%"]
+    assert chart is not None
+    assert [key.label for key in chart.keys] == ["a", "b"]
+    assert policy(PolicyReport(0, ["x"], None, [never], "."), {}, "reward") is None

@@ -119,7 +119,7 @@ def test_arms_without_number(tables: Tables, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(collection, "UNREGISTERED_MAX", 3)
     tables.decide([(f"d{n}", f"new-{n}", n) for n in range(8)])
     tables.learn([(f"d{n}", f"new-{n}", 1.0) for n in (7, 5)])
-    found = report(tables.read.connect, "counted", lambda: 0)
+    found = report(tables.read.connect, "counted", lambda: 0, None)
     assert found is not None
     assert [arm.arm_id for arm in found.arms] == ["a", "b", "new-7", "new-5", "new-0"]
     assert (found.plays, found.unlisted) == (8, {"plays": 5, "rewards": 0})

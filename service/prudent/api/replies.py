@@ -55,8 +55,9 @@ class ContributionReply(BaseModel):
 
 
 INTERVAL = (
-    "Asymptotic 95% interval (sandwich variance); not a guarantee, and not the bonus. null if it cannot be computed: "
-    "too few observations, a binding parameter_bound, features with hardly any variation in the observations, "
+    "Asymptotic 95% interval (sandwich variance); not a guarantee, and not the bonus. null if it cannot be computed or "
+    "would mislead: too few observations, a binding parameter_bound, features with hardly any variation in the "
+    "observations, a regularization that may have moved the estimate by more than a quarter of the half-width, "
     "linucb-ogd-cr, or too many observations to sum over."
 )
 
@@ -68,6 +69,7 @@ class ExplainedArmReply(ScoredArmReply):
         default=None, description="Its probability of being played. null in explanations of releases before 0.2."
     )
     interval: Interval | None = Field(default=None, description=f"For the risk at these features. {INTERVAL}")
+    interval_note: str | None = Field(default=None, description="Why there is no interval; null where there is one.")
     contributions: list[ContributionReply] | None = Field(
         default=None,
         description="They sum to the estimate. null for multi-armed campaigns, and for the lower-ranked candidates if "
@@ -235,6 +237,11 @@ class ModelReply(BaseModel):
     radius: float | None
     guaranteed: bool
     guarantee_note: str
+    center: float | None = Field(
+        description="What rewards are learned relative to: the campaign's risk measure of its rewards, taken anew at "
+        "1, 2, 4, 8, ... observations. Everything published has it added again. null where rewards are learned as "
+        "they are: with the optimistic rule, and without an intercept."
+    )
     inside_ball: bool | None = Field(
         description="Whether the norm of every theta is below parameter_bound, so that the bound does not bind; null "
         "if the campaign has no parameter_bound."

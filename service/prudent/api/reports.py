@@ -26,8 +26,10 @@ from prudent.campaigns import Risk
 from prudent.clock import Clock
 from prudent.core.measures import INTERVAL_COUNT_MIN
 from prudent.errors import NotFoundError
+from prudent.ledger.ledger import Ledger
 from prudent.reporting.collection import RECENT, UNREGISTERED_MAX
 from prudent.reporting.decision_log import FROM_THE_NEWEST, LoggedDecision, LogPage, Position, read_decisions
+from prudent.reporting.policies import SEEN_MAX, policy_of, read_seen
 from prudent.reporting.report import CampaignReport, report
 from prudent.store.read_pool import Reader
 from prudent.store.reports import LearnedReward
@@ -88,7 +90,7 @@ class ArmReportReply(BaseModel):
 
 
 class PriceOfCautionReply(BaseModel):
-    """What the mean would choose instead, among the active arms that have rewards."""
+    """What the mean would choose instead, among the active arms that have rewards; nulls in campaigns with features."""
 
     best_by_mean: str | None
     best_by_risk: str | None
@@ -111,16 +113,66 @@ class LearningReply(BaseModel):
         description="Share of them in which the service's choice was an arm other than the best estimate. For external "
         "choices, the recommended arm counts."
     )
-    leading_arm_id: str | None = Field(description="The active arm with the best risk.")
+    leading_arm_id: str | None = Field(
+        description="The active arm with the best risk; null in campaigns with features, where `policy` says which arm "
+        "is best in which contexts."
+    )
     runner_up_arm_id: str | None
     separated: bool | None = Field(
-        description="Whether the leader's risk interval lies entirely above the runner-up's; null if one of them is "
-        "null. Evidence, not a guarantee."
+        description="Whether the leader's risk interval lies entirely above the runner-up's, and still would after one "
+        "more reward as bad as the worst of the campaign; null if one of them is null. Evidence, not a guarantee: an "
+        "outcome rarer than one in unseen_one_in may not have been seen."
+    )
+    unseen_one_in: float | None = Field(
+        description="An outcome of the leader rarer than one in so many may not have been seen: a third of its "
+        "rewards. null where separated is."
     )
     undecided_arm_ids: list[str] = Field(
-        description="Arms whose interval overlaps the leader's, or that have none: they may still turn out better."
+        description="Arms that the leader is not separated from: they may still turn out better."
     )
-    note: str
+    note: str = Field(description="The same in words; with features, the policy's sentence.")
+
+
+class EstimateAtReply(BaseModel):
+    """The model's estimate for an arm, in reward units."""
+
+    arm_id: str
+    estimate: float
+    interval: Interval | None = Field(description="Asymptotic 95% interval; not a guarantee. null where there is none.")
+
+
+class PolicyArmReply(BaseModel):
+    """Where an arm has the best estimate."""
+
+    arm_id: str
+    share: float = Field(
+        description="Of the contexts seen: disjoint, by the model as it is now; shared, of the decisions, each by the "
+        "model at the time."
+    )
+    average_estimate: float | None = Field(
+        description="The estimate for this arm, averaged over the contexts seen; null for shared."
+    )
+    typical: list[float] | None = Field(
+        description="disjoint: of the contexts in which the arm is best, the one closest to their middle; shared: the "
+        "arm's features. null for arms that are best nowhere, and beyond the first 8."
+    )
+    ranges: list[Interval] | None = Field(
+        description="disjoint: of each feature, from the 10% to the 90% quantile of the contexts in which the arm is "
+        "best."
+    )
+    estimates: list[EstimateAtReply] = Field(description="At the typical context, best first; at most 3 arms.")
+
+
+class PolicyReply(BaseModel):
+    """Which arm is best in which contexts, by the model's estimates."""
+
+    contexts: int = Field(description=f"How many were looked at: those of the latest decisions, at most {SEEN_MAX:,}.")
+    feature_names: list[str]
+    average_estimate: float | None = Field(
+        description="The estimate for each context's best arm, averaged over the contexts; null for shared."
+    )
+    arms: list[PolicyArmReply] = Field(description="The arms that are best most often first.")
+    sentence: str
 
 
 class UnlistedReply(BaseModel):
@@ -148,6 +200,7 @@ class ReportReply(BaseModel):
     unlisted: UnlistedReply
     price_of_caution: PriceOfCautionReply
     learning: LearningReply
+    policy: PolicyReply | None = Field(description="Campaigns with features only.")
     interval_note: str
 
 
@@ -219,7 +272,7 @@ def render_campaign_report(report: CampaignReport) -> dict[str, Any]:
     return asdict(report)
 
 
-def report_routes(read: Reader, clock: Clock) -> APIRouter:
+def report_routes(read: Reader, ledger: Ledger, clock: Clock) -> APIRouter:
     """The report and the decision log."""
     router = APIRouter(tags=["reports"], responses=PROBLEMS)
 
@@ -230,8 +283,10 @@ def report_routes(read: Reader, clock: Clock) -> APIRouter:
         response_class=Response,
     )
     async def get_report(campaign_id: CampaignPath) -> Response:
-        """Report the plays and rewards of each arm, the price of caution, and whether the campaign is learning."""
-        found = await read.in_pages(report, campaign_id, clock)
+        """Report the plays and rewards of each arm, the price of caution, and what the campaign has learned."""
+        seen = await read(read_seen, campaign_id)
+        policy = None if seen is None else await policy_of(ledger, seen)
+        found = await read.in_pages(report, campaign_id, clock, policy)
         if found is None:
             raise NotFoundError("there is no such campaign")
         return json_reply(render_campaign_report(found))

@@ -210,3 +210,12 @@ class CampaignConfiguration(Schema):
     def measure(self) -> Measure:
         """The risk measure of a resolved campaign. Raises ValueError for one that is not resolved."""
         return self.risk.to_measure(self.reward.minimum, self.reward.maximum)
+
+    def feature_names(self) -> list[str]:
+        """The name of each feature of a request, or its place in the request where the configuration names none."""
+        model = self.model
+        if isinstance(model, MultiArmedModel):
+            return []
+        if model.features is not None:
+            return [feature.name for feature in model.features]
+        return [f"{'features' if model.type == 'shared' else 'context'}[{place}]" for place in range(model.dimension)]

@@ -37,7 +37,7 @@ def build_policy(creation: CampaignConfiguration, current: CampaignConfiguration
         exploration=current.algorithm.exploration,
         blocks_at_creation=1 if shared else len(creation.arms),
         arms=arms,
-        centred=creation.algorithm.exploration_rule == "randomized" and feature_map.intercept,
+        centred=creation.algorithm.exploration_rule == "randomized",
     )
 
 

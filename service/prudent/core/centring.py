@@ -27,13 +27,18 @@ class Centre:
         self._risk = risk
         self._rewards = np.empty(0)
         self._count = 0
-        self._value = 0.0
-        self._marked = (0, 0.0)
+        self._value = self._spread = 0.0
+        self._marked = (0, 0.0, 0.0)
 
     @property
     def value(self) -> float:
         """c, in reward units; 0 before the first reward."""
         return self._value
+
+    @property
+    def spread(self) -> float:
+        """The standard deviation of the rewards that c was taken of, in reward units."""
+        return self._spread
 
     def observe(self, reward: float) -> float:
         """Take in a reward; return how much c has moved by it."""
@@ -45,18 +50,19 @@ class Centre:
         self._count = count = count + 1
         if count & (count - 1) or count > REWARDS_MAX:
             return 0.0
-        before, self._value = self._value, self._risk(self._rewards[:count])
+        rewards = self._rewards[:count]
+        before, self._value, self._spread = self._value, self._risk(rewards), float(np.std(rewards))
         return self._value - before
 
     def mark(self) -> None:
         """Remember this state for `restore`; rewards that are no longer needed are dropped."""
         if self._count >= REWARDS_MAX and len(self._rewards):
             self._rewards = np.empty(0)
-        self._marked = self._count, self._value
+        self._marked = self._count, self._value, self._spread
 
     def restore(self) -> None:
         """Return to the mark."""
-        self._count, self._value = self._marked
+        self._count, self._value, self._spread = self._marked
 
     def arrays(self) -> StateArrays:
         """Return the complete state as copies."""
@@ -65,6 +71,7 @@ class Centre:
             "centring_rewards": kept,
             "centring_count": np.array(self._count, dtype=np.int64),
             "centring_value": np.array(self._value),
+            "centring_spread": np.array(self._spread),
         }
 
     def load(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
@@ -74,7 +81,8 @@ class Centre:
             raise ValueError("centring_count must be an int64 number, not negative")
         kept = int(count) if int(count) < REWARDS_MAX else 0
         rewards, value = take(arrays, "centring_rewards", (kept,)), take(arrays, "centring_value", ())
-        self._rewards, self._count, self._value = rewards, int(count), value.item()
+        spread = take(arrays, "centring_spread", ()).item()
+        self._rewards, self._count, self._value, self._spread = rewards, int(count), value.item(), spread
 
     @property
     def nbytes(self) -> int:

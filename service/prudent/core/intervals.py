@@ -13,19 +13,23 @@ take J = (sum d1^2 / n) sum x x^T, which is the same where the spread does not d
 multi-armed campaign, where every arm has sums of its own; where it does, the interval is too narrow at features of a
 wide spread.
 
-There is no interval, and nan is returned,
+There is no interval, and nan is returned with the reason in words,
 - for online gradient descent, whose estimate need not have come near the minimiser that the variance is about;
 - with fewer than `SPARE_MIN` observations more than parameters, or from a fit without a certificate;
 - where the ball binds: the estimate is then not asymptotically normal;
 - where less than `DATA_SHARE_MIN` of x^T H^-1 x comes from observations and the rest from the ridge: the variance
   would be that of the ridge's zero;
+- where the ridge may have moved the estimate by more than `BIAS_SHARE_MAX` of the interval's half-width: its bias is
+  alpha |<H^-1 x, theta>| <= alpha ||H^-1 x|| ||theta||, and around a biased estimate an interval covers less;
 - where the rewards were all equal, as far as that is known: they do not show how much the next one may differ;
 - where summing over the observations would take more than `PRODUCTS_MAX` products.
 
-The intervals are not a guarantee: they are asymptotic, omit the ridge's bias, and ignore that the policy chose what
-was observed.
+The intervals are not a guarantee: they are asymptotic, omit what is left of the ridge's bias, and ignore that the
+policy chose what was observed.
 Source: Huber 1967; White 1980, with MacKinnon & White's factor n / (n - d) of 1985.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,47 +44,86 @@ LEVEL = 0.95
 SPARE_MIN = 10
 """Observations in excess of parameters: the variance is estimated from these."""
 DATA_SHARE_MIN = 0.9
+BIAS_SHARE_MAX = 0.25
+"""Of the half-width: at this bias a 95% interval of a normal estimate still covers 92%."""
 PRODUCTS_MAX = 500_000_000
 """Observations x features x candidates: about a tenth of a second."""
 
 
-def risk_intervals(estimator: Estimator, rows: Array, blocks: NDArray[np.intp] | None, *, has_intercept: bool) -> Array:
-    """Return the ends of the interval of each candidate, (K, 2) in reward units; nan where there is none.
+TOO_MANY = "there are too many observations to sum over"
+NOT_NORMAL = (
+    "the estimate has no asymptotic variance: it comes from gradient descent, its norm is at parameter_bound, or its "
+    "fit is not certified"
+)
+TOO_FEW = f"there are fewer than {SPARE_MIN} observations more than parameters"
+ALL_EQUAL = "all rewards so far are equal"
+NO_DATA = "there are hardly any observations with such features"
+PULLED = f"the regularization may have moved the estimate by more than {BIAS_SHARE_MAX:g} of the interval's half-width"
+NOT_COMPUTED = "it cannot be computed in float64"
+
+
+class RiskIntervals(NamedTuple):
+    """Intervals of K candidates. ends: (K, 2) in reward units, nan where there is none; notes: (K,) why, else None."""
+
+    ends: Array
+    notes: list[str | None]
+
+
+def risk_intervals(
+    estimator: Estimator, rows: Array, blocks: NDArray[np.intp] | None, *, has_intercept: bool
+) -> RiskIntervals:
+    """Return the interval of each candidate.
 
     estimator: refreshed. rows: (K, d), features as the model sees them; blocks: (K,), None for the shared model.
     has_intercept: whether the last feature is always 1.
     """
-    ends = np.full((len(rows), 2), np.nan)
+    found = RiskIntervals(np.full((len(rows), 2), np.nan), [None] * len(rows))
     places = np.zeros(len(rows), dtype=np.intp) if blocks is None else blocks
     moments: dict[int, ScoreMoments] = {}
     products = 0
-    for block, candidates in zip(*(found.tolist() for found in np.unique(places, return_counts=True)), strict=True):
-        found = estimator.score_moments(block, has_intercept=has_intercept)
-        if found is not None and found.observations - rows.shape[1] >= SPARE_MIN:
-            moments[block] = found
-            products += candidates * found.products
-    if products > PRODUCTS_MAX:
-        return ends
-    for block, found in moments.items():
-        chosen = places == block
-        ends[chosen] = _of_block(estimator, block, rows[chosen], found)
-    return ends
+    for block in np.unique(places).tolist():
+        candidates = np.flatnonzero(places == block).tolist()
+        own = estimator.score_moments(block, has_intercept=has_intercept)
+        if own is None or own.observations - rows.shape[1] < SPARE_MIN:
+            for candidate in candidates:
+                found.notes[candidate] = NOT_NORMAL if own is None else TOO_FEW
+        else:
+            moments[block] = own
+            products += len(candidates) * own.products
+    for block, own in moments.items():
+        rows_of_it = np.flatnonzero(places == block)
+        if products > PRODUCTS_MAX:
+            notes: list[str | None] = [TOO_MANY] * len(rows_of_it)
+        else:
+            found.ends[rows_of_it], notes = _of_block(estimator, block, rows[rows_of_it], own)
+        for candidate, note in zip(rows_of_it.tolist(), notes, strict=True):
+            found.notes[candidate] = note
+    return found
 
 
-def _of_block(estimator: Estimator, block: int, rows: Array, moments: ScoreMoments) -> Array:
-    """Return the ends for candidates (K, d) of one block, (K, 2)."""
+def _of_block(estimator: Estimator, block: int, rows: Array, moments: ScoreMoments) -> RiskIntervals:
+    """Return the intervals of candidates (K, d) of one block."""
     spare = moments.observations - rows.shape[1]
-    alpha = estimator.regularization
+    alpha, theta = estimator.regularization, estimator.theta[block]
     images, has_failed = _solve(estimator.weighted_gram[block], alpha, rows)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         squares = moments.quadratics(images)
         data_shares = 1.0 - alpha * np.vecdot(images, images) / np.vecdot(rows, images)
         spreads = np.sqrt(squares * (moments.observations / spare))
         halves = float(stdtrit(spare, 0.5 + LEVEL / 2)) * spreads
-        exists = (data_shares >= DATA_SHARE_MIN) & (halves > 0.0) & (halves <= MAGNITUDE_MAX) & (not has_failed)
-    halves = np.where(exists, halves, np.nan)
-    estimates = rows @ estimator.theta[block]
-    return np.column_stack([estimates - halves, estimates + halves])
+        biases = alpha * np.linalg.norm(images, axis=1) * np.linalg.norm(theta)
+        # written so that nan fails every test; the first that fails is the reason
+        tests = [
+            (np.full(len(rows), not has_failed), NOT_COMPUTED),
+            (data_shares >= DATA_SHARE_MIN, NO_DATA),
+            (halves != 0.0, ALL_EQUAL),
+            (halves <= MAGNITUDE_MAX, NOT_COMPUTED),
+            (biases <= BIAS_SHARE_MAX * halves, PULLED),
+        ]
+    notes = [next((note for passed, note in tests if not passed[candidate]), None) for candidate in range(len(rows))]
+    halves[[note is not None for note in notes]] = np.nan
+    estimates = rows @ theta
+    return RiskIntervals(np.column_stack([estimates - halves, estimates + halves]), notes)
 
 
 def _solve(matrix: Array, alpha: float, rows: Array) -> tuple[Array, bool]:

@@ -18,7 +18,7 @@ from prudent.core.confidence import Confidence, ConfidenceSettings
 from prudent.core.estimators import Estimator
 from prudent.core.estimators.blocks import check_observation
 from prudent.core.exploration import REPEAT_WEIGHT, Scores
-from prudent.core.intervals import risk_intervals
+from prudent.core.intervals import RiskIntervals, risk_intervals
 from prudent.core.measures import Measure
 from prudent.core.snapshot import CorruptSnapshotError, pack, unpack
 
@@ -73,8 +73,9 @@ class FeatureMap:
 class Policy:
     """State of one campaign: estimator, confidence and, for centred rewards, their centre.
 
-    One block of parameters for the shared model; one per arm, in order of registration, for the disjoint one. With a
-    centre, theta is the parameter of the rewards relative to it; what is published is in the user's unit.
+    One block of parameters for the shared model; one per arm, in order of registration, for the disjoint one. Where
+    rewards are centred, theta is the parameter of the rewards relative to their centre; what is published is in the
+    user's unit. Without an intercept they cannot be: the centre is then only watched, to say how far from 0 they are.
     """
 
     def __init__(
@@ -89,13 +90,13 @@ class Policy:
         arms: int,
         centred: bool,
     ) -> None:
-        if centred and not feature_map.intercept:
-            raise ValueError("centred rewards need an intercept")
         self.loss = measure.loss
         self.is_staged = measure.stages is not None
         """Whether the measure is learned in stages, about which nothing is guaranteed."""
         self._outcome = measure.outcome
-        self._centre = Centre(measure.centre) if centred else None
+        self.centre = Centre(measure.centre) if centred else None
+        self.is_centred = centred and feature_map.intercept
+        """Whether rewards are learned relative to the centre."""
         self.estimator = estimator
         self.feature_map = feature_map
         self.features_above_bound = 0
@@ -130,11 +131,11 @@ class Policy:
         """
         x = self.feature_map(features)
         reward = self._outcome(reward)
-        if self._centre is not None:
+        if self.centre is not None:
             blocks, dimension = self.estimator.theta.shape
             check_observation(block, blocks, dimension, x, reward)  # before anything changes
-            if self._centre.observe(reward):
-                self.estimator.recenter(self._centre.value)
+            if self.centre.observe(reward) and self.is_centred:
+                self.estimator.recenter(self.centre.value)
         self.estimator.observe(block, x, reward)
         if dnrm2(x) > self.confidence.settings.feature_bound * (1 + 1e-12):
             self.features_above_bound += 1
@@ -169,41 +170,35 @@ class Policy:
     @property
     def center(self) -> float:
         """The centre that rewards are learned relative to, in reward units; 0 where they are learned as they are."""
-        return 0.0 if self._centre is None else self._centre.value
-
-    @property
-    def is_centred(self) -> bool:
-        """Whether rewards are learned relative to a centre."""
-        return self._centre is not None
+        return 0.0 if self.centre is None or not self.is_centred else self.centre.value
 
     def parameters(self) -> NDArray[np.float64]:
         """Theta of each block in the user's unit, (B, d): the centre is part of the intercept."""
         theta = self.estimator.theta
-        if self._centre is None:
+        if not self.is_centred:
             return theta
         moved = theta.copy()
-        moved[:, -1] += self._centre.value
+        moved[:, -1] += self.center
         return moved
 
-    def intervals(self, features: NDArray[np.float64], blocks: NDArray[np.intp] | None = None) -> NDArray[np.float64]:
-        """Asymptotic 95% intervals for the risk of each candidate, (K, 2); nan where there is none.
+    def intervals(self, features: NDArray[np.float64], blocks: NDArray[np.intp] | None = None) -> RiskIntervals:
+        """Asymptotic 95% intervals for the risk of each candidate, in the user's unit, and why there is none.
 
         features, blocks: as in ``score``. Not the bonus, and no guarantee: see ``prudent.core.intervals``.
         """
         self.refresh()
         x = self.feature_map(features)
         rows = x if blocks is None else np.broadcast_to(x, (len(blocks), len(x)))
-        ends = risk_intervals(self.estimator, rows, blocks, has_intercept=self.feature_map.intercept)
-        ends += self.center
-        return ends
+        found = risk_intervals(self.estimator, rows, blocks, has_intercept=self.feature_map.intercept)
+        return found._replace(ends=found.ends + self.center)
 
     def parameter_intervals(self) -> NDArray[np.float64]:
-        """Such intervals for each parameter, (B, d, 2)."""
+        """Such intervals for each parameter, (B, d, 2); nan where there is none."""
         self.refresh()
         blocks, dimension = self.estimator.theta.shape
         rows, places = np.tile(np.eye(dimension), (blocks, 1)), np.repeat(np.arange(blocks), dimension)
-        ends = risk_intervals(self.estimator, rows, places, has_intercept=self.feature_map.intercept)
-        ends = ends.reshape(blocks, dimension, 2)
+        found = risk_intervals(self.estimator, rows, places, has_intercept=self.feature_map.intercept)
+        ends = found.ends.reshape(blocks, dimension, 2)
         ends[:, -1] += self.center
         return ends
 
@@ -219,15 +214,15 @@ class Policy:
     def mark(self) -> None:
         """Remember this state; ``restore`` returns to it exactly. A new mark forgets the last one."""
         self.estimator.mark()
-        if self._centre is not None:
-            self._centre.mark()
+        if self.centre is not None:
+            self.centre.mark()
         self._marked = self.features_above_bound, self.arm_observations.copy(), self._first_rewards.copy()
 
     def restore(self) -> None:
         """Undo everything since the mark."""
         self.estimator.restore()
-        if self._centre is not None:
-            self._centre.restore()
+        if self.centre is not None:
+            self.centre.restore()
         self.features_above_bound, counts, first = self._marked
         self.arm_observations, self._first_rewards = counts.copy(), first.copy()
         self.set_index(self.confidence.settings, self.exploration)
@@ -237,7 +232,7 @@ class Policy:
         if not self.estimator.has_snapshots:
             return None
         self.refresh()  # the arrays then depend on the log only, not on when they were last asked for
-        centring = {} if self._centre is None else self._centre.arrays()
+        centring = {} if self.centre is None else self.centre.arrays()
         counted = {
             "features_above_bound": np.array(self.features_above_bound),
             "arm_observations": np.array(self.arm_observations, dtype=np.float64),
@@ -254,8 +249,8 @@ class Policy:
             counts: list[float] = arrays.pop("arm_observations").tolist()
             first: list[float] = arrays.pop("first_rewards").tolist()
             self.estimator.load(arrays)
-            if self._centre is not None:
-                self._centre.load(arrays)
+            if self.centre is not None:
+                self.centre.load(arrays)
         except (KeyError, ValueError) as error:
             raise CorruptSnapshotError(f"it is not a state of this estimator: {error}") from error
         self.features_above_bound = above_bound
@@ -276,5 +271,5 @@ class Policy:
     @property
     def nbytes(self) -> int:
         """Bytes of memory the state holds, without the interpreter's own overhead."""
-        centring = 0 if self._centre is None else self._centre.nbytes
+        centring = 0 if self.centre is None else self.centre.nbytes
         return self.estimator.nbytes + self.confidence.nbytes + centring

@@ -13,13 +13,22 @@ from fastapi import Request
 
 from prudent.campaigns import configuration_warnings
 from prudent.dashboard import charts, formatting
-from prudent.dashboard.charts import ArmLine, Chart, Theta
+from prudent.dashboard.charts import ArmLine, Theta
+from prudent.dashboard.drawing import Chart
 from prudent.dashboard.formatting import number, plural
 from prudent.dashboard.overview import Overview, usual_features
 from prudent.dashboard.rendering import asks_for_keys, base_address, curl
 from prudent.ledger.commands import ModelReport, Prospect, ScoredArm
 from prudent.reporting.collection import ArmTally
-from prudent.reporting.report import ArmReport, Learning, describe_arm, describe_learning, price_of_caution
+from prudent.reporting.policies import PolicyReport
+from prudent.reporting.report import (
+    ArmReport,
+    Learning,
+    describe_arm,
+    describe_learning,
+    describe_progress,
+    price_of_caution,
+)
 from prudent.store.reports import RewardedDecision
 from prudent.store.statements import features_from_bytes
 
@@ -53,23 +62,31 @@ class CampaignView:
     most_chosen: tuple[str, float] | None
     learning: Learning
     caution: str | None
+    policy: PolicyReport | None
 
 
-def make_view(campaign: Overview, report: ModelReport | None, prospect: Prospect | None) -> CampaignView:
-    """Assemble the page; without a report or prospect, the model's part is missing."""
-    reports = arm_reports(campaign)
+def make_view(
+    campaign: Overview, report: ModelReport | None, prospect: Prospect | None, policy: PolicyReport | None
+) -> CampaignView:
+    """Assemble the page; without a report or prospect, the model's part is missing. policy: None without features."""
+    reports, measure = arm_reports(campaign), campaign.configuration.measure()
     lines = arm_lines(campaign, reports, prospect)
     names, thetas = _parameters(campaign, lines, report)
     return CampaignView(
         campaign=campaign,
         report=report,
         lines=lines,
-        charts=_charts(campaign, lines) | {"parameters": charts.parameters(names, thetas) if thetas else None},
+        charts=_charts(campaign, lines)
+        | {
+            "parameters": charts.parameters(names, thetas) if thetas else None,
+            "policy": None if policy is None else charts.policy(policy, campaign.coloured, measure.quantity),
+        },
         coefficients=_coefficients(names, thetas) if thetas else None,
         usual=_usual(campaign),
         most_chosen=most_chosen(campaign),
-        learning=learning(campaign, reports),
-        caution=caution(campaign, reports),
+        learning=learning(campaign, reports, policy),
+        caution=None if policy is not None else caution(campaign, reports),
+        policy=policy,
     )
 
 
@@ -122,15 +139,11 @@ def _usual(campaign: Overview) -> str:
         return "for the next decision"
     if kind == "shared":
         return "at each arm's registered features, or those it was last sent with"
-    names = formatting.feature_names(campaign.configuration)
+    names = campaign.configuration.feature_names()
     values = usual_features(campaign)
     if values is None:
         return "for a context at the features' centers"
-    listed = ", ".join(
-        f"{name} {formatting.number(value)}" for name, value in zip(names[:NAMED_MAX], values, strict=False)
-    )
-    more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
-    return f"for the average context of {campaign.latest} ({listed}{more})"
+    return f"for a typical context of {campaign.latest} ({formatting.listed(names, values.tolist(), NAMED_MAX)})"
 
 
 def arm_reports(campaign: Overview) -> list[ArmReport]:
@@ -178,9 +191,11 @@ def with_score(line: ArmLine, score: ScoredArm) -> ArmLine:
     )
 
 
-def learning(campaign: Overview, reports: Sequence[ArmReport]) -> Learning:
-    """Which arm leads and how much is explored, as the campaign's report has it, from what was read."""
-    return describe_learning(_in_the_race(reports, 1), [one for one, _ in campaign.recent], campaign.row)
+def learning(campaign: Overview, reports: Sequence[ArmReport], policy: PolicyReport | None) -> Learning:
+    """What has been found and how much is explored, as the campaign's report has it, from what was read."""
+    progress = describe_progress([one for one, _ in campaign.recent], campaign.row)
+    measure = campaign.configuration.measure()
+    return describe_learning(_in_the_race(reports, 1), campaign.rewards, measure, progress, policy)
 
 
 def caution(campaign: Overview, reports: Sequence[ArmReport]) -> str | None:
@@ -280,7 +295,7 @@ def decision_view(request: Request, campaign: Overview, found: RewardedDecision)
         example = min(example, rules.maximum)
     body = {"decision_id": made.decision_id, "reward": float(f"{example:.2g}")}
     reason, meaning = formatting.REASONS[made.reason]
-    names = formatting.feature_names(campaign.configuration)
+    names = campaign.configuration.feature_names()
     return DecisionView(
         reason=reason,
         meaning=meaning,

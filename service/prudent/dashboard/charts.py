@@ -1,11 +1,6 @@
-"""The charts, drawn as SVG on the server; they need no script.
+"""The charts, drawn as SVG on the server; they need no script."""
 
-A position along a chart is a percentage of its width and a height is in pixels, so that a chart fills any width while
-its text keeps its size. Colours are classes of the style sheet, so they follow the light or dark scheme by themselves.
-"""
-
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -15,31 +10,35 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from prudent.core.measures import Measure
-from prudent.dashboard.formatting import MINUS, number, percent, plural
+from prudent.dashboard.drawing import (
+    BAR,
+    DOT,
+    GROUP,
+    HIT,
+    INTERVAL,
+    LINE,
+    NAME,
+    PLOT,
+    STRETCHED,
+    TEXT,
+    Axis,
+    Chart,
+    Key,
+    colour,
+    whisker,
+    with_interval,
+)
+from prudent.dashboard.formatting import number, percent, plural
 from prudent.dashboard.overview import Overview, trailing_shares
+from prudent.reporting.policies import PolicyArm, PolicyReport
 
 SHARE_POINTS = 100
 HISTOGRAM_BINS = 35
 """An odd number, so that a campaign whose rewards are all the same has its bar in the middle."""
 OTHER = "other arms"
-INTERVAL = "95% interval"
-_EDGE = 2.5
-"""Percent of the width kept free on either side, for dots at the ends."""
-_TICKS_MAX = 7
 _AXIS_HEIGHT = 44
 _ROW, _HISTOGRAM, _SHARES, _LINE_HEIGHT, _NAME_WIDTH, _NAME_LENGTH = 52, 66, 240, 17, 112, 13
 
-_PLOT = Markup('<svg class="{}" role="img" width="100%" height="{}" aria-label="{}"><desc>{}</desc>{}</svg>')
-_GROUP = Markup('<g class="{}"><title>{}</title>{}</g>')
-_HIT = Markup('<rect class="hit" y="{}" width="100%" height="{}"/>')
-_LINE = Markup('<line class="{}" x1="{}%" x2="{}%" y1="{}" y2="{}"/>')
-_TEXT = Markup('<text class="{}" x="{}%" y="{}">{}</text>')
-_NAME = Markup('<svg x="{}" width="{}" y="{}" height="20"><text class="name" y="15">{}</text></svg>')
-_BAR = Markup('<rect class="bonus" x="{}%" width="{}%" y="{}" height="14" rx="3"/>')
-_DOT = Markup('<circle class="dot" cx="{}%" cy="{}" r="5.5"/>')
-_STRETCHED = Markup(
-    '<svg x="{}%" width="{}%" y="{}" height="{}" viewBox="0 0 {} {}" preserveAspectRatio="none">{}</svg>'
-)
 _AREA = Markup('<path class="area {}" d="M0 1000L{}L1000 1000z"/>')
 _AREAS = Markup('<g class="areas">{}</g>')
 _STRIP = Markup('<path class="strip" d="M{} 0H{}V1000H{}z"><title>{}</title></path>')
@@ -50,22 +49,6 @@ _TOPS = {
     "mean": Markup('<circle class="top mean" cx="{}%" cy="{}" r="3.5"/>'),
     "risk": Markup('<svg class="top risk" x="{}%" y="{}" overflow="visible"><path d="M0-5L5 0 0 5-5 0z"/></svg>'),
 }
-
-
-class Key(NamedTuple):
-    """An entry of a legend. mark: "arm", or what is drawn for every arm; colour: of the arm."""
-
-    label: str
-    mark: str
-    colour: int | None = None
-
-
-@dataclass(frozen=True)
-class Chart:
-    """A chart and its legend."""
-
-    svg: Markup
-    keys: list[Key]
 
 
 @dataclass(frozen=True)
@@ -99,61 +82,6 @@ class Theta(NamedTuple):
     intervals: Sequence[Sequence[float] | None]
 
 
-def colour(place: int | None) -> str:
-    """The style sheet's class for an arm's colour."""
-    return "others" if place is None else f"arm-{place}"
-
-
-class Axis:
-    """A horizontal axis from the least to the largest of some values, with ticks at round numbers."""
-
-    def __init__(self, values: Sequence[float]) -> None:
-        """values: at least one, finite."""
-        low, high = float(min(values)), float(max(values))
-        size = max(abs(low), abs(high))
-        if high - low <= 1e-9 * size or high == low:  # too close together: a float has about 16 digits
-            pad = 0.1 * size or 0.5
-            low, high = low - pad, high + pad
-        self.low, self.high = low, high
-        self.step = round_step((high - low) / _TICKS_MAX)
-        first, last = math.ceil(low / self.step), math.floor(high / self.step)
-        self.ticks = [place * self.step for place in range(first, last + 1)]
-
-    def at(self, value: float) -> float:
-        """The position of a value, in percent of the width."""
-        return round(_EDGE + (100 - 2 * _EDGE) * (value - self.low) / (self.high - self.low), 2)
-
-    def grid(self, height: int, title: str) -> Markup:
-        """Lines at the ticks over so many pixels, with numbers and a title below."""
-        parts = []
-        for value in self.ticks:
-            x = self.at(value)
-            # in a narrow chart every other number is hidden, but never zero
-            inner = "" if round(value / self.step) % 2 == 0 or len(self.ticks) < 4 else " inner"
-            parts.append(_LINE.format("rule zero" if value == 0 else "rule", x, x, 0, height))
-            parts.append(_TEXT.format(f"tick{inner}", x, height + 18, tick_text(value, self.step)))
-        parts.append(_TEXT.format("title", 50, height + 38, title))
-        return Markup().join(parts)
-
-
-def round_step(least: float) -> float:
-    """The smallest of 1, 2, 5, 10, 20, 50 and so on (or 0.5, 0.2, ...) that is not below `least` > 0."""
-    power = 10.0 ** math.floor(math.log10(least))
-    return next((factor * power for factor in (1, 2, 5) if factor * power >= least), 10 * power)
-
-
-def tick_text(value: float, step: float) -> str:
-    """The label of a tick, with enough decimals to tell it from its neighbours."""
-    if value == 0:
-        return "0"
-    if step >= 1e5 or step < 1e-5:
-        mantissa, _, exponent = f"{value:.3e}".partition("e")
-        text = f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}"
-    else:
-        text = f"{value:,.{max(0, -math.floor(math.log10(step) + 1e-9))}f}"
-    return text.replace("-", MINUS)
-
-
 def worth(lines: Sequence[ArmLine], unit: str) -> Chart | None:
     """Estimate, interval and bonus of each arm, best index on top; None without estimates."""
     known = [line for line in lines if line.estimate is not None and line.index is not None]
@@ -168,16 +96,16 @@ def worth(lines: Sequence[ArmLine], unit: str) -> Chart | None:
         top = place * _ROW
         start, end = sorted((axis.at(estimate), axis.at(index)))
         parts = [
-            _HIT.format(top, _ROW),
-            _NAME.format(0, "100%", top, line.arm_id),
-            _BAR.format(start, round(end - start, 2), top + 26),
-            _whisker(axis, interval, top + 33),
-            _DOT.format(axis.at(estimate), top + 33),
+            HIT.format(top, _ROW),
+            NAME.format(0, "100%", top, line.arm_id),
+            BAR.format(start, round(end - start, 2), top + 26),
+            whisker(axis, interval, top + 33),
+            DOT.format(axis.at(estimate), top + 33),
         ]
-        said = f"estimate {_with_interval(estimate, interval)}\nbonus {number(line.bonus)}\nindex {number(index)}"
-        rows.append(_GROUP.format(colour(line.colour), f"{line.arm_id}\n{said}", Markup().join(parts)))
+        said = f"estimate {with_interval(estimate, interval)}\nbonus {number(line.bonus)}\nindex {number(index)}"
+        rows.append(GROUP.format(colour(line.colour), f"{line.arm_id}\n{said}", Markup().join(parts)))
     text = "; ".join(f"{line.arm_id}: estimate {number(line.estimate)}, index {number(line.index)}" for line in known)
-    svg = _PLOT.format(
+    svg = PLOT.format(
         "plot",
         height + _AXIS_HEIGHT,
         "Estimated value and exploration bonus of each arm",
@@ -210,12 +138,12 @@ def shares(campaign: Overview) -> Chart | None:
         for column, key in reversed(list(enumerate(keys)))
     ]
     drawn = _AREAS.format(Markup().join(areas)) + _strips(x, moments, keys, values)
-    svg = _PLOT.format(
+    svg = PLOT.format(
         "plot scaled",
         _SHARES + _AXIS_HEIGHT + 16,
         "Share of each arm over the decisions",
         f"At the latest decision: {', '.join(_parts(keys, values[-1]))}.",
-        _STRETCHED.format(0, 100, 0, _SHARES, 1000, 1000, drawn) + _share_axes(moments),
+        STRETCHED.format(0, 100, 0, _SHARES, 1000, 1000, drawn) + _share_axes(moments),
     )
     return Chart(svg, keys)
 
@@ -255,15 +183,15 @@ def _share_axes(moments: Sequence[tuple[str, str]]) -> Markup:
     parts = []
     for quarter in range(5):
         y = round(_SHARES * (1 - quarter / 4))
-        parts.append(_LINE.format("rule", 0, 100, y, y))
+        parts.append(LINE.format("rule", 0, 100, y, y))
         parts.append(Markup('<text class="side" x="-8" y="{}">{}%</text>').format(y + 4, 25 * quarter))
     last = len(moments) - 1
     places = {0: 50} if last == 0 else {round(third / 3 * last): round(100 * third / 3) for third in range(4)}
     for place, x in places.items():
         decision, time = moments[place]
         kind = {0: "tick start", 50: "tick", 100: "tick end"}.get(x, "tick inner")
-        parts += [_TEXT.format(kind, x, _SHARES + 18, decision), _TEXT.format(kind, x, _SHARES + 34, time)]
-    return Markup().join([*parts, _TEXT.format("title", 50, _SHARES + 54, "decision, and when it was made (UTC)")])
+        parts += [TEXT.format(kind, x, _SHARES + 18, decision), TEXT.format(kind, x, _SHARES + 34, time)]
+    return Markup().join([*parts, TEXT.format("title", 50, _SHARES + 54, "decision, and when it was made (UTC)")])
 
 
 def rewards(campaign: Overview, lines: Sequence[ArmLine], measure: Measure) -> Chart | None:
@@ -281,16 +209,16 @@ def rewards(campaign: Overview, lines: Sequence[ArmLine], measure: Measure) -> C
         top = place * row_height + 24
         bottom = top + _HISTOGRAM
         parts = [
-            _NAME.format(0, "100%", top - 23, f"{line.arm_id}, {plural(line.rewards, 'reward')}"),
+            NAME.format(0, "100%", top - 23, f"{line.arm_id}, {plural(line.rewards, 'reward')}"),
             _bins(campaign.rewards[line.arm_id], edges, axis, top),
-            _LINE.format("rule", 0, 100, bottom, bottom),
+            LINE.format("rule", 0, 100, bottom, bottom),
         ]
         for kind, name in marks:
             value = line.mean if kind == "mean" else line.risk
             if value is not None:
                 x = axis.at(value)
-                drawn = _LINE.format(kind, x, x, top, bottom) + _TOPS[kind].format(x, top)
-                parts.append(_GROUP.format("", f"{line.arm_id}: {name} {number(value)}", drawn))
+                drawn = LINE.format(kind, x, x, top, bottom) + _TOPS[kind].format(x, top)
+                parts.append(GROUP.format("", f"{line.arm_id}: {name} {number(value)}", drawn))
         rows.append(Markup('<g class="{}">{}</g>').format(colour(line.colour), Markup().join(parts)))
     height = row_height * len(known)
     text = "; ".join(
@@ -299,7 +227,7 @@ def rewards(campaign: Overview, lines: Sequence[ArmLine], measure: Measure) -> C
         for line in known
     )
     drawn = axis.grid(height, "reward") + Markup().join(rows)
-    svg = _PLOT.format("plot", height + _AXIS_HEIGHT, "Histogram of each arm's rewards", f"{text}.", drawn)
+    svg = PLOT.format("plot", height + _AXIS_HEIGHT, "Histogram of each arm's rewards", f"{text}.", drawn)
     return Chart(svg, [Key(name, kind) for kind, name in marks])
 
 
@@ -318,7 +246,7 @@ def _bins(values: NDArray[np.float64], edges: NDArray[np.float64], axis: Axis, t
         if count
     ]
     width = round(axis.at(axis.high) - axis.at(axis.low), 2)
-    return _STRETCHED.format(axis.at(axis.low), width, top, _HISTOGRAM, HISTOGRAM_BINS, 100, Markup().join(bars))
+    return STRETCHED.format(axis.at(axis.low), width, top, _HISTOGRAM, HISTOGRAM_BINS, 100, Markup().join(bars))
 
 
 def parameters(names: Sequence[str], thetas: Sequence[Theta]) -> Chart:
@@ -335,21 +263,21 @@ def parameters(names: Sequence[str], thetas: Sequence[Theta]) -> Chart:
     rows = []
     for place, name in enumerate(names):
         top = place * row_height
-        rows.append(_LINE.format("rule", 0, 100, top, top))
+        rows.append(LINE.format("rule", 0, 100, top, top))
         if names_above:
-            rows.append(_NAME.format(0, "100%", top + 2, name))
+            rows.append(NAME.format(0, "100%", top + 2, name))
         else:
-            rows.append(_NAME.format(-_NAME_WIDTH, _NAME_WIDTH - 8, top + row_height // 2 - 11, name))
+            rows.append(NAME.format(-_NAME_WIDTH, _NAME_WIDTH - 8, top + row_height // 2 - 11, name))
         for line, (theta, intervals) in enumerate(zip(thetas, spans, strict=True)):
             y = top + head + 13 + _LINE_HEIGHT * line
             value, interval = theta.values[place], intervals[place] or ()
-            drawn = _HIT.format(y - 8, _LINE_HEIGHT) + _whisker(axis, interval, y) + _DOT.format(axis.at(value), y)
+            drawn = HIT.format(y - 8, _LINE_HEIGHT) + whisker(axis, interval, y) + DOT.format(axis.at(value), y)
             said = f"{name}, {theta.arm_id}" if theta.arm_id else name
             kind = f"dots {colour(theta.colour) if theta.arm_id else 'all'}"
-            rows.append(_GROUP.format(kind, f"{said}\n{_with_interval(value, interval)}", drawn))
+            rows.append(GROUP.format(kind, f"{said}\n{with_interval(value, interval)}", drawn))
     height = row_height * len(names)
     title = "change in the estimate per unit"
-    svg = _PLOT.format(
+    svg = PLOT.format(
         "plot" if names_above else "plot named",
         height + _AXIS_HEIGHT,
         "Coefficients of the model",
@@ -360,20 +288,40 @@ def parameters(names: Sequence[str], thetas: Sequence[Theta]) -> Chart:
     return Chart(svg, keys if len(keys) > 1 else [])
 
 
-def _whisker(axis: Axis, interval: Sequence[float], y: int) -> Markup:
-    """A line over an interval, with caps; nothing without an interval."""
-    if not interval:
-        return Markup()
-    start, end = axis.at(interval[0]), axis.at(interval[1])
-    lines = ((start, end, y, y), (start, start, y - 5, y + 5), (end, end, y - 5, y + 5))
-    return Markup().join(_LINE.format("whisker", *line) for line in lines)
+def policy(report: PolicyReport, coloured: Mapping[str, int], unit: str) -> Chart | None:
+    """Where each arm is the best: of the largest regions, the estimates there; None without regions.
+
+    A region is an arm's contexts: its name, its share, and below it the best arms at the context that stands for it.
+    """
+    known = [arm for arm in report.arms if arm.share and arm.estimates and arm.ranges is not None]
+    if not known:
+        return None
+    axis = Axis([end for arm in known for one in arm.estimates for end in (one.estimate, *(one.interval or ()))])
+    rows, top = [], 0
+    for arm in known:
+        rows.append(LINE.format("rule", 0, 100, top, top))
+        rows.append(NAME.format(0, "100%", top + 2, f"{arm.arm_id} in {percent(arm.share)}"))
+        for line, one in enumerate(arm.estimates):
+            y = top + 33 + _LINE_HEIGHT * line
+            drawn = HIT.format(y - 8, _LINE_HEIGHT) + whisker(axis, one.interval or (), y)
+            kind = f"dots {colour(coloured.get(one.arm_id))}"
+            said = f"{one.arm_id}, where {arm.arm_id} is best\n{with_interval(one.estimate, one.interval or ())}"
+            rows.append(GROUP.format(kind, said, drawn + DOT.format(axis.at(one.estimate), y)))
+        top += 29 + _LINE_HEIGHT * len(arm.estimates)
+    svg = PLOT.format(
+        "plot",
+        top + _AXIS_HEIGHT,
+        "The best arms in each kind of context",
+        "; ".join(_region_in_words(arm) for arm in known) + ".",
+        axis.grid(top, unit) + Markup().join(rows),
+    )
+    named = {one.arm_id for arm in known for one in arm.estimates}
+    return Chart(svg, [Key(arm_id, "arm", place) for arm_id, place in coloured.items() if arm_id in named])
 
 
-def _with_interval(value: float, interval: Sequence[float]) -> str:
-    """A number, with its interval if it has one."""
-    if not interval:
-        return number(value)
-    return f"{number(value)}, {INTERVAL} {number(interval[0])} to {number(interval[1])}"
+def _region_in_words(arm: PolicyArm) -> str:
+    values = ", ".join(f"{one.arm_id} {number(one.estimate)}" for one in arm.estimates)
+    return f"{arm.arm_id} is the best in {percent(arm.share)}, with estimates {values}"
 
 
 def _time_format(first: int, last: int) -> str:

@@ -1,8 +1,7 @@
 """Numbers and terms as people write them."""
 
 import math
-
-from prudent.campaigns import CampaignConfiguration
+from collections.abc import Sequence
 
 NONE, MINUS = "\N{EN DASH}", "\N{MINUS SIGN}"
 REASONS = {
@@ -43,6 +42,14 @@ def decimals_for(largest: float) -> int | None:
     return decimals if decimals <= 8 else None
 
 
+def listed(names: Sequence[str], values: Sequence[float] | None, limit: int = 4) -> str:
+    """Features with their names, the first ones; a dash for None."""
+    if values is None:
+        return NONE
+    shown = [f"{name} {number(value)}" for name, value in zip(names[:limit], values, strict=False)]
+    return ", ".join(shown) + (f" and {len(values) - limit} more" if len(values) > limit else "")
+
+
 def short(identifier: str) -> str:
     """An id short enough for a column. It keeps the end, because ids made by the server begin with the time."""
     return identifier if len(identifier) <= 16 else f"{identifier[:4]}\N{HORIZONTAL ELLIPSIS}{identifier[-8:]}"
@@ -67,13 +74,3 @@ def percent(share: float | None) -> str:
     if 0.99 < share < 1:
         return ">99%"
     return f"{100 * share:.0f}%"
-
-
-def feature_names(configuration: CampaignConfiguration) -> list[str]:
-    """The name of each feature of a request, or its place in the request where the configuration names none."""
-    model = configuration.model
-    if model.type == "multi-armed":
-        return []
-    if model.features is not None:
-        return [feature.name for feature in model.features]
-    return [f"{'features' if model.type == 'shared' else 'context'}[{place}]" for place in range(model.dimension)]

@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection
 
 from prudent.campaigns import CampaignConfiguration, stored
+from prudent.core.comparison import closest_to_middle
 from prudent.dashboard import formatting
 from prudent.ledger.commands import Select
+from prudent.reporting.policies import Seen, seen_of
 from prudent.store import campaigns, decisions, reports
 from prudent.store.campaigns import CampaignRow
 from prudent.store.reports import PLAYS_MAX, PlayRow, RewardedDecision
@@ -34,7 +36,7 @@ class Overview:
     """A campaign as stored.
 
     decisions: how many in all; plays: the newest of them, newest first; recent: the newest `RECENT`, with all columns.
-    rewards: (n,) of each arm, of the whole log or evenly from all over it.
+    rewards: (n,) of each arm, of the whole log or evenly from all over it. seen: None without features.
     """
 
     row: CampaignRow
@@ -45,6 +47,7 @@ class Overview:
     recent: list[RewardedDecision]
     rewards: dict[str, NDArray[np.float64]]
     rewards_read: int
+    seen: Seen | None
 
     @property
     def unlearned(self) -> int:
@@ -105,30 +108,32 @@ def read_overview(connection: Connection, campaign_id: str) -> Overview | None:
     rewards: dict[str, list[float]] = {}
     for one in sample:
         rewards.setdefault(one.arm_id, []).append(one.reward)
+    configuration, arms = stored(row.configuration), campaigns.read_arms(connection, [row.key])[row.key]
     return Overview(
         row=row,
-        configuration=stored(row.configuration),
-        arms=campaigns.read_arms(connection, [row.key])[row.key],
+        configuration=configuration,
+        arms=arms,
         decisions=decisions.count_rows(connection, row.key),
         plays=reports.newest_plays(connection, row.key),
         recent=reports.newest_decisions(connection, row.key, RECENT),
         rewards={arm_id: np.array(values) for arm_id, values in rewards.items()},
         rewards_read=len(sample),
+        seen=seen_of(connection, row, configuration, arms),
     )
 
 
 def usual_features(campaign: Overview) -> NDArray[np.float64] | None:
-    """(d,) the mean of the latest decisions' features, as sent; None without any."""
-    if campaign.configuration.model.type == "multi-armed":
+    """(d,) the features of one of the latest decisions, as sent: the closest to their mean. None without any."""
+    if campaign.configuration.model.type == "multi-armed" or not campaign.recent:
         return None
-    rows = [features_from_bytes(one.features) for one, _ in campaign.recent]
-    return np.mean(rows, axis=0) if rows else None
+    rows = np.array([features_from_bytes(one.features) for one, _ in campaign.recent])
+    return np.asarray(rows[closest_to_middle(rows)])
 
 
 def usual_request(campaign: Overview) -> Select | None:
     """A request like the latest ones, to preview; None where there is nothing to ask about.
 
-    disjoint: with the mean context of the newest decisions; shared: the registered arms' features, and for others the
+    disjoint: with a typical context of the newest decisions; shared: the registered arms' features, and for others the
     newest ones that were chosen.
     """
     campaign_id = campaign.configuration.campaign_id

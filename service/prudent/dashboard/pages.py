@@ -56,6 +56,7 @@ def page_routes(ledger: Ledger, read: Reader, queries: Queries, pages: Pages) ->
             view=view,
             formatting=formatting,
             lines=view.lines[:ARMS_MAX],
+            best_arms=[arm for arm in view.policy.arms if arm.share][:ARMS_MAX] if view.policy else [],
             more_arms=max(0, len(view.lines) - ARMS_MAX),
             findings=health(campaign, view.report, ledger.fault),
             recent=campaign.recent[:LATEST],

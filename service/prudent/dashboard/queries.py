@@ -16,6 +16,7 @@ from prudent.errors import CommandError, NotFoundError, UnavailableError
 from prudent.identifiers import ID_PATTERN
 from prudent.ledger.commands import Describe, ModelReport, Preview, Prospect, Select
 from prudent.ledger.ledger import Ledger
+from prudent.reporting.policies import PolicyReport, policy_of
 from prudent.store import campaigns, decisions, reports
 from prudent.store.read_pool import Reader
 from prudent.store.reports import RewardedDecision
@@ -125,8 +126,13 @@ class Queries:
         return stamp, campaign
 
     async def _view(self, campaign: Overview) -> CampaignView:
-        report, prospect = await asyncio.gather(self._describe(campaign), self._prospect(campaign))
-        return await asyncio.to_thread(make_view, campaign, report, prospect)
+        report, prospect, policy = await asyncio.gather(
+            self._describe(campaign), self._prospect(campaign), self._policy(campaign)
+        )
+        return await asyncio.to_thread(make_view, campaign, report, prospect, policy)
+
+    async def _policy(self, campaign: Overview) -> PolicyReport | None:
+        return None if campaign.seen is None else await policy_of(self._ledger, campaign.seen)
 
     async def _describe(self, campaign: Overview) -> ModelReport | None:
         try:

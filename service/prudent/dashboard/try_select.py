@@ -18,8 +18,8 @@ from prudent.api.problems import describe_validation
 from prudent.api.requests import SelectRequest
 from prudent.dashboard import charts, formatting
 from prudent.dashboard.campaign_view import decision_view, with_score
-from prudent.dashboard.charts import ArmLine, Chart
-from prudent.dashboard.formatting import feature_names
+from prudent.dashboard.charts import ArmLine
+from prudent.dashboard.drawing import Chart
 from prudent.dashboard.login import read_form
 from prudent.dashboard.overview import COLOURS, Overview, default_features, usual_features
 from prudent.dashboard.queries import Queries
@@ -74,7 +74,7 @@ def make_form(campaign: Overview, values: Mapping[str, str]) -> Form:
     explore = "explore" in values or "asked" not in values
     if kind == "multi-armed":
         return Form(kind, [], None, explore)
-    names = feature_names(campaign.configuration)
+    names = campaign.configuration.feature_names()
     rows = _rows(campaign)
     if not rows or len(rows) * len(names) > INPUTS_MAX:
         return Form(kind, [], values.get(LISTED) or _example(campaign, names), explore)

@@ -16,6 +16,7 @@ from prudent.errors import CampaignBusyError, CommandError, ConflictError, NotFo
 from prudent.ledger import rewards, selection
 from prudent.ledger.commands import (
     Command,
+    Compare,
     Describe,
     Expire,
     Failed,
@@ -27,7 +28,7 @@ from prudent.ledger.commands import (
     Reward,
     Select,
 )
-from prudent.ledger.description import describe
+from prudent.ledger.description import compare_arms, describe
 from prudent.ledger.state import CampaignState, RecentDecisions, States, Writes, catch_up, open_state, use_snapshot
 from prudent.store import campaigns, decisions, log
 from prudent.store.campaigns import Standing
@@ -87,6 +88,7 @@ class Batch:
             Observe: self._observe,
             Preview: self._preview,
             Describe: self._describe,
+            Compare: self._compare,
         }
 
     def run(self, commands: Sequence[Command]) -> list[Outcome]:
@@ -335,6 +337,9 @@ class Batch:
 
     def _describe(self, command: Describe) -> Result:
         return describe(self._named(command.campaign_id))
+
+    def _compare(self, command: Compare) -> Result:
+        return compare_arms(self._named(command.campaign_id), command)
 
     # 6. writes
 

@@ -21,6 +21,7 @@ import orjson
 from numpy.typing import NDArray
 
 from prudent.campaigns import AlgorithmChange, CampaignConfiguration
+from prudent.core.comparison import Comparison
 from prudent.core.exploration import Reason
 from prudent.store.tables import DecisionRow
 
@@ -91,7 +92,8 @@ Interval = list[float]
 class ScoredArm:
     """One candidate of an explained decision. It is stored as JSON: what is added must have a default.
 
-    interval: asymptotic, 95%, for the risk at its features; contributions: of each feature to the estimate.
+    interval: asymptotic, 95%, for the risk at its features; interval_note: why there is none; contributions: of each
+    feature to the estimate.
     """
 
     arm_id: str
@@ -100,6 +102,7 @@ class ScoredArm:
     index: float
     propensity: float | None = None
     interval: Interval | None = None
+    interval_note: str | None = None
     contributions: list[dict[str, str | float]] | None = None
 
 
@@ -237,6 +240,28 @@ class Preview:
         return self.request.nbytes
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Compare:
+    """Say in which of these contexts which of these arms has the best estimate. Disjoint; neither may be empty.
+
+    contexts: (n, d), as sent. arms: registered ones; the answer has their order.
+    """
+
+    campaign_id: str
+    contexts: Floats
+    arms: Sequence[str]
+
+    decision_id = None
+    is_batched = True
+    learns = False
+    items = 1
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that it holds."""
+        return 100 + self.contexts.nbytes
+
+
 @dataclass(frozen=True, slots=True)
 class Prospect:
     """The answer to Preview. arms: every candidate, best first; propensity: of the arm shown."""
@@ -281,6 +306,8 @@ class ModelReport:
     radius: float | None
     guaranteed: bool
     guarantee_note: str
+    center: float | None
+    """What rewards are learned relative to; None where they are learned as they are."""
     inside_ball: bool | None
     regret_bound: float | None
     convergence: dict[str, int | bool | None]
@@ -289,8 +316,8 @@ class ModelReport:
     state_digest: str | None = None
 
 
-Command = Select | Reward | Expire | Observe | Describe | Preview
-Result = Decision | RewardReceipt | ObserveReceipt | ModelReport | Prospect | None
+Command = Select | Reward | Expire | Observe | Describe | Preview | Compare
+Result = Decision | RewardReceipt | ObserveReceipt | ModelReport | Prospect | Comparison | None
 
 
 @dataclass(frozen=True, slots=True)

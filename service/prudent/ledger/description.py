@@ -1,12 +1,15 @@
 """What a campaign's model has learned, and what may be claimed about it."""
 
+import math
 from hashlib import blake2b
 
 import numpy as np
 from numpy.typing import NDArray
 
+from prudent.core.comparison import Comparison, compare
 from prudent.core.theory import Constants, regret_bound
-from prudent.ledger.commands import ArmModel, ModelReport
+from prudent.errors import InvalidCommandError
+from prudent.ledger.commands import ArmModel, Compare, ModelReport
 from prudent.ledger.selection import feature_names, interval_of
 from prudent.ledger.state import CampaignState
 
@@ -14,6 +17,22 @@ CONDITIONAL = (
     "The interval estimate +- bonus holds for all rounds with probability 1 - delta (1 - 2 delta where arms were "
     "added to a disjoint campaign), provided that noise_scale and parameter_bound are true bounds for it."
 )
+LEVEL_SPREADS_MAX, LEVEL_OBSERVATIONS = 3.0, 16
+"""How many standard deviations from 0 rewards may lie before it matters that they are not centred; known from when."""
+RIDGE_SHARE_MAX, RIDGE_OBSERVATIONS = 0.5, 100
+"""Up to which share of a feature's metric may be the ridge's, and from how many observations of a block on."""
+SIZE_MAX = 1.5
+"""Up to this typical size, in units of feature_bound, a feature is as large as it is meant to be."""
+NAMED_MAX = 3
+
+
+def compare_arms(state: CampaignState, command: Compare) -> Comparison:
+    """In which contexts which arm has the best estimate, at the state's sequence."""
+    if state.creation.model.type != "disjoint" or any(arm_id not in state.by_id for arm_id in command.arms):
+        raise InvalidCommandError("the campaign is another one by now: it has no such arms")
+    state.check_dimension(command.contexts[0], "contexts")
+    blocks = np.array([state.by_id[arm_id].position for arm_id in command.arms], dtype=np.intp)
+    return compare(state.policy, command.contexts, blocks)
 
 
 def describe(state: CampaignState) -> ModelReport:
@@ -51,6 +70,7 @@ def describe(state: CampaignState) -> ModelReport:
         radius=float(radii[0]) if state.shared else None,
         guaranteed=reason is None,
         guarantee_note=CONDITIONAL if reason is None else reason,
+        center=policy.center if policy.is_centred else None,
         inside_ball=None if inside is None else bool(inside.all()),
         regret_bound=_regret_bound(state) if reason is None and not state.rule.is_drawn else None,
         convergence=_convergence(state),
@@ -156,9 +176,69 @@ def _convergence(state: CampaignState) -> dict[str, int | bool | None]:
 
 
 def _warnings(state: CampaignState) -> list[str]:
+    found = [_about_feature_bound(state), _about_level(state), _about_small_features(state)]
+    return [*state.policy.estimator.warnings(), *(warning for warning in found if warning is not None)]
+
+
+def _about_feature_bound(state: CampaignState) -> str | None:
+    """Return a warning where features exceed feature_bound: any, if something rests on it; else most of them, by far.
+
+    The constant that the service appends is in the norm that the theory bounds, and features of unit spread, as the
+    documentation recommends them, have a norm of sqrt(d): neither is a reason to warn.
+    """
     policy = state.policy
-    warnings = policy.estimator.warnings()
+    above, observations = policy.features_above_bound, policy.estimator.observations
+    bound = policy.confidence.settings.feature_bound
+    if not above:
+        return None
+    if 2 * above > observations:
+        squares = float(np.trace(policy.estimator.gram, axis1=1, axis2=2).sum()) / observations
+        size = math.sqrt(max(squares - policy.feature_map.intercept, 0.0))
+        if size > SIZE_MAX * math.sqrt(policy.feature_map.dimension) * bound:
+            return (
+                f"{above} of {observations} observations had features above feature_bound, {bound:.3g}: their norm is "
+                f"typically {size:.3g}. Give the features a center and a scale, or set feature_bound to their largest "
+                "norm, in a new campaign"
+            )
     uses_bound = state.configuration.algorithm.noise_scale is not None or policy.estimator.warns_of_large_features
-    if policy.features_above_bound and uses_bound:
-        warnings.append(f"{policy.features_above_bound} observations had features above feature_bound")
-    return warnings
+    return f"{above} observations had features above feature_bound" if uses_bound else None
+
+
+def _about_level(state: CampaignState) -> str | None:
+    """Return a warning where rewards lie far from 0 and cannot be centred, for want of an intercept."""
+    centre = state.policy.centre
+    if centre is None or state.policy.is_centred or state.policy.estimator.observations < LEVEL_OBSERVATIONS:
+        return None
+    if abs(centre.value) <= LEVEL_SPREADS_MAX * centre.spread:
+        return None
+    return (
+        f"rewards lie around {centre.value:.3g} with a spread of {centre.spread:.3g}, and without an intercept they "
+        "cannot be centred: estimates are pulled towards 0, and exploration grows with the distance from 0. Set "
+        "model.intercept to true in a new campaign, or subtract a typical reward before you send them"
+    )
+
+
+def _about_small_features(state: CampaignState) -> str | None:
+    """Return a warning where the ridge still outweighs the observations of some features."""
+    policy, estimator = state.policy, state.policy.estimator
+    if policy.feature_map.intercept:
+        counts = estimator.gram[:, -1, -1].tolist()
+    else:
+        counts = [estimator.observations] if state.shared else policy.arm_observations
+    blocks = [block for block, count in enumerate(counts) if count >= RIDGE_OBSERVATIONS]
+    if not blocks:
+        return None
+    curvatures = np.diagonal(estimator.weighted_gram, axis1=1, axis2=2)[blocks].mean(axis=0)
+    ridge = estimator.regularization
+    shares = ridge / (ridge + curvatures)
+    small = np.flatnonzero((shares > RIDGE_SHARE_MAX) & (curvatures > 0.0)).tolist()
+    if not small:
+        return None
+    names = feature_names(state) or ["the arms' values"]
+    named = ", ".join(names[place] for place in small[:NAMED_MAX])
+    more = f" and {len(small) - NAMED_MAX} more" if len(small) > NAMED_MAX else ""
+    return (
+        f"the regularization, {ridge:.3g}, outweighs all observations of {named}{more}: values so small, or so seldom "
+        "other than 0, are hardly learned. Give the features a scale, or choose a smaller regularization, in a new "
+        "campaign"
+    )

@@ -224,7 +224,8 @@ def explain(
 ) -> list[ScoredArm]:
     """Every candidate, best index first, with its propensity, an interval and what each feature adds."""
     features, blocks = _features_and_blocks(state, candidates)
-    intervals = state.policy.intervals(features, blocks).tolist()
+    intervals, notes = state.policy.intervals(features, blocks)
+    ends = intervals.tolist()
     names = feature_names(state)
     chances = propensities(scores, state.rule, _standing(state, candidates), explore=request.explore)
     order = np.argsort(-(scores.estimates + choice.multiplier * scores.widths), kind="stable").tolist()
@@ -237,7 +238,8 @@ def explain(
             bonus=float(scores.bonuses[i]),
             index=scores.index_of(i, choice.multiplier),
             propensity=chances[i],
-            interval=interval_of(intervals[i]),
+            interval=interval_of(ends[i]),
+            interval_note=notes[i],
             contributions=(
                 [{"feature": name, "contribution": value} for name, value in zip(names, contributions[i], strict=True)]
                 if i in detailed
@@ -253,14 +255,8 @@ def feature_names(state: CampaignState) -> list[str]:
 
     Empty for a multi-armed campaign.
     """
-    model = state.creation.model
-    if model.type == "multi-armed":
-        return []
-    if model.features is not None:
-        names = [feature.name for feature in model.features]
-    else:
-        names = [f"{'features' if state.shared else 'context'}[{place}]" for place in range(model.dimension)]
-    return [*names, "intercept"] if model.intercept else names
+    names = state.creation.feature_names()
+    return [*names, "intercept"] if names and state.policy.feature_map.intercept else names
 
 
 def interval_of(ends: list[float]) -> Interval | None:

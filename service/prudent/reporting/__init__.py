@@ -1,1 +1,1 @@
-"""Reports about campaigns, read from the tables only: no state, no command, no lock."""
+"""Reports about campaigns, read from the tables without a lock; the ledger is asked only what the model has learned."""

@@ -1,13 +1,18 @@
-"""The report of a campaign: the rewards of each arm, the price of caution, and whether it is learning."""
+"""The report of a campaign: the rewards of each arm, the price of caution, and whether it is learning.
 
-from collections.abc import Callable, Sequence
+Without features it says which arm leads. With features no arm is the best in every context, so it says in which
+contexts which arm is (`prudent.reporting.policies`), and compares no arms.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from prudent.core.measures import INTERVAL_COUNT_MIN, Measure
+from prudent.core.measures import INTERVAL_COUNT_MIN, Array, Measure
 from prudent.reporting.collection import ArmTally, Collection, Connect, collect
+from prudent.reporting.policies import PolicyReport
 from prudent.store.campaigns import CampaignRow
 from prudent.store.reports import ChoiceRow
 from prudent.store.tables import DecisionRow
@@ -17,6 +22,10 @@ INTERVAL_NOTE = (
     "all equal. They are not a guarantee: the rewards of an arm that was chosen because it looked good, or for some "
     "features more often than for others, are not an independent sample."
 )
+
+WITH_FEATURES = "With features, which arm is best depends on the context; see policy. Arms are not compared as a whole."
+UNSEEN_SHARE = 3.0
+"""A sample of n has no outcome of probability 3/n with a probability of 5% (exp(-3))."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +67,7 @@ class ArmReport:
 
 @dataclass(frozen=True, slots=True)
 class PriceOfCaution:
-    """What the mean would choose, and by how much that differs; None without rewards.
+    """What the mean would choose, and by how much that differs; None without rewards, and with features.
 
     mean_difference: mean of the best by mean minus that of the best by risk; risk_difference: risk of the best by risk
     minus that of the best by mean. Neither is negative; reward units.
@@ -76,8 +85,9 @@ class Learning:
     """Whether the campaign is learning, and what it has found.
 
     observations: how many the campaign has learned. exploring_share: the share of the last `recent_decisions` in which
-    the service's choice was an arm other than the best estimate. undecided_arm_ids: arms whose interval overlaps the
-    leader's, or that have none.
+    the service's choice was an arm other than the best estimate. separated: whether the leader's `cautious_end` lies
+    above the runner-up's interval. unseen_one_in: an outcome of the leader that is rarer than one in so many may not
+    have been seen. undecided_arm_ids: the arms that the leader is not separated from. With features there is no leader.
     """
 
     paused: bool
@@ -87,8 +97,18 @@ class Learning:
     leading_arm_id: str | None
     runner_up_arm_id: str | None
     separated: bool | None
+    unseen_one_in: float | None
     undecided_arm_ids: list[str]
     note: str
+
+
+class Progress(NamedTuple):
+    """The part of `Learning` that does not depend on rewards."""
+
+    paused: bool
+    observations: int
+    recent_decisions: int
+    exploring_share: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,16 +128,19 @@ class CampaignReport:
     unlisted: dict[str, int]
     price_of_caution: PriceOfCaution
     learning: Learning
+    policy: PolicyReport | None
     interval_note: str
 
 
-def report(connect: Connect, campaign_id: str, clock: Callable[[], int]) -> CampaignReport | None:
-    """The report of a campaign; None if there is no such campaign."""
+def report(
+    connect: Connect, campaign_id: str, clock: Callable[[], int], policy: PolicyReport | None
+) -> CampaignReport | None:
+    """The report of a campaign; None if there is no such campaign. policy: of one with features."""
     found = collect(connect, campaign_id, clock)
-    return None if found is None else assemble(found)
+    return None if found is None else assemble(found, policy)
 
 
-def assemble(found: Collection) -> CampaignReport:
+def assemble(found: Collection, policy: PolicyReport | None) -> CampaignReport:
     """The report of these counts."""
     configuration, tallies = found.configuration, found.tallies
     measure = configuration.measure()
@@ -128,6 +151,8 @@ def assemble(found: Collection) -> CampaignReport:
         describe_arm(arm_id, statuses.get(arm_id), tally, plays, measure) for arm_id, tally in tallies.by_arm.items()
     ]
     rivals = [arm for arm in arms if arm.status in (None, "active") and arm.rewards.n]
+    rewards = {arm_id: rewards_of(tally) for arm_id, tally in tallies.by_arm.items()}
+    progress = describe_progress(found.recent, found.campaign)
     return CampaignReport(
         campaign_id=configuration.campaign_id,
         status=found.campaign.status,
@@ -142,8 +167,9 @@ def assemble(found: Collection) -> CampaignReport:
         ),
         arms=arms,
         unlisted={"plays": tallies.others.plays, "rewards": len(tallies.others.rewards)},
-        price_of_caution=price_of_caution(rivals, measure),
-        learning=describe_learning(rivals, found.recent, found.campaign),
+        price_of_caution=price_of_caution(rivals, measure) if policy is None else NO_PRICE,
+        learning=describe_learning(rivals, rewards, measure, progress, policy),
+        policy=policy,
         interval_note=INTERVAL_NOTE,
     )
 
@@ -167,8 +193,13 @@ def describe_external(decisions: int, agreed: int) -> External:
     return External(decisions, agreed, agreed / decisions if decisions else None)
 
 
+def rewards_of(tally: ArmTally) -> Array:
+    """(n,) the rewards that were counted."""
+    return np.frombuffer(tally.rewards) if tally.rewards else np.zeros(0)
+
+
 def _rewards(tally: ArmTally, measure: Measure) -> Rewards:
-    values = np.frombuffer(tally.rewards) if tally.rewards else np.zeros(0)
+    values = rewards_of(tally)
     sources = {source.replace("-", "_"): tally.sources[source] for source in ("reward", "default", "warm-start")}
     if not len(values):
         return Rewards(0, None, None, None, None, None, None, sources)
@@ -183,6 +214,9 @@ def _rewards(tally: ArmTally, measure: Measure) -> Rewards:
         interval=measure.interval(values, risk),
         sources=sources,
     )
+
+
+NO_PRICE = PriceOfCaution(None, None, None, None, WITH_FEATURES)
 
 
 def price_of_caution(arms: Sequence[ArmReport], measure: Measure) -> PriceOfCaution:
@@ -207,36 +241,65 @@ def price_of_caution(arms: Sequence[ArmReport], measure: Measure) -> PriceOfCaut
 
 
 def describe_learning(
-    arms: Sequence[ArmReport], recent: Sequence[ChoiceRow | DecisionRow], campaign: CampaignRow
+    arms: Sequence[ArmReport],
+    rewards: Mapping[str, Array],
+    measure: Measure,
+    progress: Progress,
+    policy: PolicyReport | None,
 ) -> Learning:
-    """Rank arms, all of which are active and have rewards, and count how often the last decisions explored."""
-    own_choices = [(row.recommended_arm_id or row.arm_id, row.greedy_arm_id) for row in recent]
-    exploring = sum(arm_id != greedy for arm_id, greedy in own_choices)
-    ranked = sorted(arms, key=lambda arm: -_value(arm, "risk"))
+    """Rank arms, all of which are active and have rewards; with a policy, say what it says.
+
+    rewards: (n,) of every arm of the campaign.
+    """
+    ranked = [] if policy is not None else sorted(arms, key=lambda arm: -_value(arm, "risk"))
     leader = ranked[0] if ranked else None
     runner_up = ranked[1] if len(ranked) > 1 else None
-    separated = None
+    separated = unseen = None
     undecided: list[str] = []
     if leader is not None and runner_up is not None:
-        separated = is_above(leader, runner_up)
-        undecided = [arm.arm_id for arm in ranked[1:] if not is_above(leader, arm)]
+        low = cautious_end(rewards[leader.arm_id], rewards, measure)
+        separated = is_below(runner_up, low)
+        undecided = [arm.arm_id for arm in ranked[1:] if not is_below(arm, low)]
+        unseen = None if separated is None else leader.rewards.n / UNSEEN_SHARE
     return Learning(
-        paused=campaign.learn_limit is not None,
-        observations=campaign.observations,
-        recent_decisions=len(own_choices),
-        exploring_share=exploring / len(own_choices) if own_choices else None,
+        paused=progress.paused,
+        observations=progress.observations,
+        recent_decisions=progress.recent_decisions,
+        exploring_share=progress.exploring_share,
         leading_arm_id=None if leader is None else leader.arm_id,
         runner_up_arm_id=None if runner_up is None else runner_up.arm_id,
         separated=separated,
+        unseen_one_in=unseen,
         undecided_arm_ids=undecided,
-        note=_note(leader, runner_up, separated=separated),
+        note=_note(leader, runner_up, separated=separated) if policy is None else policy.sentence,
     )
 
 
-def is_above(arm: ArmReport, other: ArmReport) -> bool | None:
-    """Whether the arm's risk interval lies entirely above the other's; None if one of them has none."""
-    own, others = arm.rewards.interval, other.rewards.interval
-    return None if own is None or others is None else own[0] > others[1]
+def describe_progress(recent: Sequence[ChoiceRow | DecisionRow], campaign: CampaignRow) -> Progress:
+    """Count how often the last decisions explored."""
+    own_choices = [(row.recommended_arm_id or row.arm_id, row.greedy_arm_id) for row in recent]
+    exploring = sum(arm_id != greedy for arm_id, greedy in own_choices)
+    share = exploring / len(own_choices) if own_choices else None
+    return Progress(campaign.learn_limit is not None, campaign.observations, len(own_choices), share)
+
+
+def cautious_end(own: Array, rewards: Mapping[str, Array], measure: Measure) -> float | None:
+    """The lower end of an arm's interval after one more reward, as bad as the worst of any arm of the campaign.
+
+    None where its rewards have no interval. Of the leader's interval itself, chance makes too much where bad outcomes
+    are rare: docs/decisions/0026-evidence.md.
+    """
+    if measure.interval(own, measure.risk(own)) is None:
+        return None
+    worse = np.append(own, min(float(values.min()) for values in rewards.values() if len(values)))
+    interval = measure.interval(worse, measure.risk(worse))
+    return None if interval is None else interval[0]
+
+
+def is_below(arm: ArmReport, low: float | None) -> bool | None:
+    """Whether the arm's risk interval lies entirely below; None if there is nothing to compare."""
+    interval = arm.rewards.interval
+    return None if interval is None or low is None else interval[1] < low
 
 
 def _note(leader: ArmReport | None, runner_up: ArmReport | None, *, separated: bool | None) -> str:
@@ -249,10 +312,14 @@ def _note(leader: ArmReport | None, runner_up: ArmReport | None, *, separated: b
         return f"{leader.arm_id} leads; {pair} do not both have an interval yet, so the lead may be due to chance."
     if separated:
         return (
-            f"{leader.arm_id} leads, and its 95% risk interval lies above that of the runner-up, {runner_up.arm_id}. "
-            "This is evidence, not a guarantee."
+            f"{leader.arm_id} leads: its 95% risk interval lies above that of the runner-up, {runner_up.arm_id}, and "
+            "would do so after one more reward as bad as the worst of the campaign. This is evidence, not a guarantee: "
+            f"an outcome rarer than 1 in {leader.rewards.n / UNSEEN_SHARE:,.0f} may not have been seen."
         )
-    return f"{leader.arm_id} leads, but the 95% risk intervals of {pair} overlap: more rewards may change that."
+    return (
+        f"{leader.arm_id} leads, but the 95% risk intervals of {pair} overlap, or would after one more reward as bad "
+        "as the worst of the campaign: more rewards may change the order."
+    )
 
 
 def _best(arms: Sequence[ArmReport], statistic: str) -> ArmReport:

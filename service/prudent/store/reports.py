@@ -50,6 +50,14 @@ class ChoiceRow(NamedTuple):
     recommended_arm_id: str | None
 
 
+class SeenRow(NamedTuple):
+    """Features that were seen: of the arm, or the context. greedy_arm_id: None for an observation made elsewhere."""
+
+    arm_id: str
+    features: bytes
+    greedy_arm_id: str | None
+
+
 class LearnedReward(NamedTuple):
     """What came of a decision. arm_id: the arm that it was learned for, usually the decision's."""
 
@@ -104,6 +112,18 @@ _CHOICES = (
     .order_by(*_NEWEST_FIRST)
     .limit(bindparam("limit_"))
 )
+_SEEN = (
+    select(*(decisions.c[name] for name in SeenRow._fields))
+    .where(decisions.c.key == bindparam("key_"))
+    .order_by(*_NEWEST_FIRST)
+    .limit(bindparam("limit_"))
+)
+_OBSERVED = (
+    select(observations.c.arm_id, observations.c.features)
+    .where(observations.c.key == bindparam("key_"), IS_OBSERVATION)
+    .order_by(observations.c.sequence.desc())
+    .limit(bindparam("limit_"))
+)
 _LEARNED = [observations.c[name] for name in LearnedReward._fields]
 _DECISIONS = (
     select(*(decisions.c[name] for name in DecisionRow._fields), *_LEARNED)
@@ -142,6 +162,13 @@ def read_plays(
 def read_last_choices(connection: Connection, key: int, limit: int) -> list[ChoiceRow]:
     """How the newest decisions of a campaign were made, newest first."""
     return [ChoiceRow._make(row) for row in connection.execute(_CHOICES, {"key_": key, "limit_": limit})]
+
+
+def read_seen(connection: Connection, key: int, limit: int) -> list[SeenRow]:
+    """The features of the newest decisions, newest first; without any decision, of the newest observations."""
+    parameters = {"key_": key, "limit_": limit}
+    rows = [SeenRow._make(row) for row in connection.execute(_SEEN, parameters)]
+    return rows or [SeenRow(*row, None) for row in connection.execute(_OBSERVED, parameters)]
 
 
 def read_decision_log(
