@@ -19,8 +19,8 @@ there is none.
 before: the sums are martingales. The interval holds the v with (sum g)^2 <= t^2 sum g^2, t the quantile of Student's
 law with E - 1 degrees of freedom, E the effective sample size (sum w)^2 / sum w^2. For SNIPS it is the same with
 g = w d1(y, v). Weights that are large and rare are often missing from sum g^2, just where the estimate lacks them, too;
-but their expectation is known, so sum w^2 f^2 is at least the weighted average of f^2 times sum over t and arms of
-q^2 / p. They are not a guarantee. There are none below EFFECTIVE_MIN; they are asymptotic in E, they ignore
+but their expectation is known, so instead of sum w^2 f^2 stands the weighted average of f^2 times the sum of q^2 / p
+over decisions and arms. They are not a guarantee. There are none below EFFECTIVE_MIN; they are asymptotic in E, they ignore
 outcomes that were not seen, and for data that an adaptive policy collected the normal limit itself is an approximation
 (Hadad, Hirshberg, Zhan, Wager & Athey 2021). docs/logged-data.md has how often they cover.
 A measure that its loss does not elicit has a value and no interval.
@@ -89,10 +89,10 @@ def ips(sample: Weighted) -> Estimate:
     # (A - N v)^2 <= t^2 (sum (w y)^2 - 2 v sum w y s + v^2 sum s^2), relative to the value
     residuals = weighted - value * sample.supported
     spread, mixed = float(residuals @ residuals), float(residuals @ sample.supported)
-    spread += max(_expected(sample, sample.rewards * sample.rewards) - float(weighted @ weighted), 0.0)
+    spread += _expected(sample, sample.rewards * sample.rewards) - float(weighted @ weighted)
     square = float(sample.supported @ sample.supported)
     leading, middle = total * total - bound * square, bound * mixed
-    if leading <= 0.0 or spread == 0.0:
+    if leading <= 0.0 or spread <= 0.0:
         return Estimate(value)
     root = math.sqrt(middle * middle + leading * bound * spread)
     return Estimate(value, value + (-middle - root) / leading, value + (-middle + root) / leading)
@@ -110,7 +110,7 @@ def snips(sample: Weighted, measure: Measure) -> Estimate:
     def is_outside(candidate: float) -> bool:
         slopes = measure.loss.d1(rewards, np.full(rewards.shape, candidate))
         scores = weights * slopes
-        squares = max(float(scores @ scores), share * float(weights @ (slopes * slopes)))
+        squares = share * float(weights @ (slopes * slopes)) if share else float(scores @ scores)
         return not float(scores.sum()) ** 2 <= bound * squares
 
     share = 0.0 if sample.expected_squares is None else float(sample.expected_squares.sum()) / float(weights.sum())
@@ -135,9 +135,9 @@ def gain(sample: Weighted, measure: Measure) -> Estimate:
 
 
 def _expected(sample: Weighted, squares: Array) -> float:
-    """Return what sum w^2 f was expected to be, from the weighted average of f, (n,); 0 where that is not known."""
+    """Return what sum w^2 f was expected to be, from the weighted average of f, (n,)."""
     if sample.expected_squares is None:
-        return 0.0
+        return float((sample.weights * sample.weights) @ squares)
     average = float(sample.weights @ squares) / float(sample.weights.sum())
     return average * float(sample.expected_squares.sum())
 
