@@ -20,9 +20,9 @@ before: the sums are martingales. The interval holds the v with (sum g)^2 <= t^2
 law with E - 1 degrees of freedom, E the effective sample size (sum w)^2 / sum w^2. For SNIPS it is the same with
 g = w d1(y, v). Weights that are large and rare are often missing from sum g^2, just where the estimate lacks them, too;
 but their expectation is known, so instead of sum w^2 f^2 stands the weighted average of f^2 times the sum of q^2 / p
-over decisions and arms. They are not a guarantee. There are none below EFFECTIVE_MIN; they are asymptotic in E, they ignore
-outcomes that were not seen, and for data that an adaptive policy collected the normal limit itself is an approximation
-(Hadad, Hirshberg, Zhan, Wager & Athey 2021). docs/logged-data.md has how often they cover.
+over decisions and arms. They are not a guarantee. There are none below EFFECTIVE_MIN; they are asymptotic in E, they
+ignore outcomes that were not seen, and for data that an adaptive policy collected the normal limit itself is an
+approximation (Hadad, Hirshberg, Zhan, Wager & Athey 2021). docs/logged-data.md has how often they cover.
 A measure that its loss does not elicit has a value and no interval.
 """
 
