@@ -29,6 +29,7 @@ PROMISES = {
     "defaults": "default rewards are learned exactly once",
     "backups": "restore, verify, serve",
     "moving": "an export imported elsewhere is the same campaign",
+    "digest": "a row that changes after it was appended is found",
     "arms": "arms come and go, no error; a retired one is not chosen again",
     "upgrades": "every released schema opens, migrates and verifies",
 }

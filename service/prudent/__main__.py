@@ -144,6 +144,7 @@ def verify_command(
     database_url: DatabaseUrl = None,
     url: Annotated[str | None, typer.Option(help="A running server whose states are compared as well.")] = None,
     api_key: Annotated[str | None, typer.Option(envvar=API_KEY_VARIABLE, help="A reader's key, for --url.")] = None,
+    deep: Annotated[bool, typer.Option("--deep", help="Compute the running digests of the logs as well.")] = False,
 ) -> None:
     """Replay every log and compare heads, rewards, snapshots and, with --url, a running server's states."""
     import httpx
@@ -152,18 +153,20 @@ def verify_command(
     from prudent.cli.database import opened_database
     from prudent.ledger.verification import verify
 
-    table = Table("campaign", "observations", "snapshot", "live", "result")
+    table = Table("campaign", "observations", *(["digest"] if deep else []), "snapshot", "live", "result")
     faults = checked = 0
     headers = {} if api_key is None else {"X-API-Key": api_key}
     client = httpx.Client(base_url=url or "", headers=headers, timeout=60)
     # one BLAS thread, as in the service, so that sums are rounded the same way
     with threadpool_limits(1), client, opened_database(database_url, read_only=True) as engine:
         try:
-            for verdict in verify(engine, None if url is None else lambda name: _live_model(client, name)):
+            for verdict in verify(engine, None if url is None else lambda name: _live_model(client, name), deep=deep):
                 checked += 1
                 faults += bool(verdict.faults)
                 result = "ok" if not verdict.faults else "; ".join(verdict.faults)
-                table.add_row(verdict.campaign_id, str(verdict.observations), verdict.snapshot, verdict.live, result)
+                shown = [verdict.digest] if deep else []
+                shown += [verdict.snapshot, verdict.live, result]
+                table.add_row(verdict.campaign_id, str(verdict.observations), *shown)
         except httpx.HTTPError as error:
             fail(f"cannot compare with the server at {url}: {error.__cause__ or error}")
     if not checked:

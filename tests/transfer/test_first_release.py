@@ -35,15 +35,18 @@ def test_an_export_of_the_first_release_goes_on_here(make_server: MakeServer, da
                 assert reply.status_code == answer["status"], (call, reply.text)
                 compare(call[1], reply.json(), answer["body"])
     engine = create_read_engine(parse_database_url(database_url))
-    assert {(one.campaign_id, tuple(one.faults)) for one in verify(engine)} == {(name, ()) for name in CAMPAIGNS}
+    assert {(one.campaign_id, tuple(one.faults)) for one in verify(engine, deep=True)} == {
+        (name, ()) for name in CAMPAIGNS
+    }
     engine.dispose()
 
 
 def check_again(http: httpx.Client, name: str) -> None:
-    """What is exported here is of version 2, and can be imported again."""
+    """What is exported here is of version 3, every row with a digest, and can be imported again."""
     exported = http.get(f"/campaigns/{name}/export").content
-    header, *_, trailer = [orjson.loads(line) for line in exported.splitlines()]
-    assert (header["version"], trailer["head"]) == (2, header["head"])
+    header, *rows, trailer = [orjson.loads(line) for line in exported.splitlines()]
+    assert (header["version"], trailer["head"]) == (3, header["head"])
+    assert all(row["digest"] for row in rows if row["kind"] == "observation")
     assert http.delete(f"/campaigns/{name}", params={"confirm": name}).status_code == 204
     bring(http, exported)
     assert ok(http.get(f"/campaigns/{name}"))["head"] == header["head"]

@@ -336,7 +336,8 @@ class Batch:
         return selection.preview(self._named(command.campaign_id), command.request)
 
     def _describe(self, command: Describe) -> Result:
-        return describe(self._named(command.campaign_id))
+        state = self._named(command.campaign_id)
+        return describe(state, self._states.damaged.get(state.key))
 
     def _compare(self, command: Compare) -> Result:
         return compare_arms(self._named(command.campaign_id), command)

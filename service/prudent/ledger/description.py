@@ -35,8 +35,8 @@ def compare_arms(state: CampaignState, command: Compare) -> Comparison:
     return compare(state.policy, command.contexts, blocks)
 
 
-def describe(state: CampaignState) -> ModelReport:
-    """The report at the state's sequence."""
+def describe(state: CampaignState, damage: str | None = None) -> ModelReport:
+    """The report at the state's sequence. damage: what is wrong with the campaign's log."""
     policy, configuration = state.policy, state.configuration
     policy.refresh()
     confidence = policy.confidence
@@ -75,7 +75,7 @@ def describe(state: CampaignState) -> ModelReport:
         regret_bound=_regret_bound(state) if reason is None and not state.rule.is_drawn else None,
         convergence=_convergence(state),
         features_above_bound=policy.features_above_bound,
-        warnings=_warnings(state),
+        warnings=([] if damage is None else [f"The log is damaged: {damage}."]) + _warnings(state),
         state_digest=None if dumped is None else blake2b(dumped, digest_size=16).hexdigest(),
     )
 

@@ -56,7 +56,9 @@ class CampaignState:
         self.solver_counted = SolverCounts(0, 0, 0)
         self._is_warm = False
         self.revision = row.revision
-        self.standing = Standing(row.key, row.campaign_id, row.status, row.revision, row.learn_limit, row.head, None)
+        self.standing = Standing(
+            row.key, row.campaign_id, row.status, row.revision, row.learn_limit, row.head, None, None
+        )
         self._set_arms(arms)
         self._marked = (0, self.standing, list(self.plays))
 
@@ -151,10 +153,12 @@ class CampaignState:
         self.policy.observe(self.block_of(row.arm_id), features_from_bytes(row.features), row.reward, position)
         self.sequence = row.sequence
 
-    def advance_head(self) -> int:
-        """Assign the next sequence number."""
-        self.standing = self.standing._replace(head=self.head + 1)
-        return self.head
+    def number(self, row: LogRow) -> LogRow:
+        """The row with the next sequence number and the log's digest up to it; it is the head from now on."""
+        numbered = row._replace(sequence=self.head + 1)
+        numbered = numbered._replace(digest=log.digest_of(self.standing.digest, numbered))
+        self.standing = self.standing._replace(head=numbered.sequence, digest=numbered.digest)
+        return numbered
 
     def mark(self) -> None:
         """Save this state before a batch changes it."""
@@ -195,7 +199,7 @@ class Writes:
 
     def append(self, state: CampaignState, row: LogRow) -> LogRow:
         """Assign the next sequence number to a row, learn it unless the campaign is paused, and keep it for the log."""
-        numbered = row._replace(sequence=state.advance_head())
+        numbered = state.number(row)
         if state.learn_limit is None:
             state.fold(FoldRow(numbered.sequence, row.arm_id, row.features, row.reward))
         self.observations.append(numbered)
@@ -265,6 +269,8 @@ class States:
         self._states: OrderedDict[int, tuple[CampaignState, int]] = OrderedDict()
         self._keys: dict[str, int] = {}
         self._unmeasured: set[int] = set()
+        self.damaged: dict[int, str] = {}
+        """What is wrong with the logs of campaigns, by key, as far as it has been noticed."""
 
     def get(self, key: int) -> CampaignState | None:
         """The state of a campaign, which becomes the most recently used."""

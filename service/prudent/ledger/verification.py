@@ -25,17 +25,24 @@ LiveModel = Callable[[str], dict[str, Any] | None]
 
 @dataclass(slots=True)
 class Verdict:
-    """What was found of one campaign. observations: how many it has learned, all of them replayed."""
+    """What was found of one campaign. observations: how many it has learned, all of them replayed.
+
+    digest: whether the log's running digest follows from its rows, and from which row on there is one.
+    """
 
     campaign_id: str
     observations: int
+    digest: str = "not asked"
     snapshot: str = "none"
     live: str = "not asked"
     faults: list[str] = field(default_factory=list)
 
 
-def verify(engine: Engine, live_model: LiveModel | None = None) -> Iterator[Verdict]:
-    """Replay every campaign's log, one after the other. Raises UnknownRevisionError for another schema."""
+def verify(engine: Engine, live_model: LiveModel | None = None, *, deep: bool = False) -> Iterator[Verdict]:
+    """Replay every campaign's log, one after the other. Raises UnknownRevisionError for another schema.
+
+    deep: compute the running digests of the logs as well.
+    """
     with engine.connect() as connection:
         check_revision(connection)
         damage = find_damage(connection)
@@ -49,11 +56,13 @@ def verify(engine: Engine, live_model: LiveModel | None = None) -> Iterator[Verd
             return
         for row in rows:
             assert row.campaign_id is not None  # noqa: S101  # deleted ones are not listed
-            yield verify_campaign(engine, row.key, row.campaign_id, live_model)
+            yield verify_campaign(engine, row.key, row.campaign_id, live_model, deep=deep)
             after = row.campaign_id
 
 
-def verify_campaign(engine: Engine, key: int, campaign_id: str, live_model: LiveModel | None) -> Verdict:
+def verify_campaign(
+    engine: Engine, key: int, campaign_id: str, live_model: LiveModel | None, *, deep: bool = False
+) -> Verdict:
     """Replay one campaign's log."""
     # the live state first: it can only be at or behind what is read from the database afterwards
     live = None if live_model is None else live_model(campaign_id)
@@ -63,11 +72,26 @@ def verify_campaign(engine: Engine, key: int, campaign_id: str, live_model: Live
             return Verdict(campaign_id, 0, faults=["the campaign was deleted meanwhile"])
         verdict = Verdict(campaign_id, state.target)
         verdict.faults += log.find_faults(connection, key, state.head)
+        if deep:
+            _check_digests(connection, key, state.head, verdict)
         _replay(connection, state, live, verdict)
     if live_model is not None and live is None:
         verdict.live = "absent"
         verdict.faults.append("the live server does not have this campaign")
     return verdict
+
+
+def _check_digests(connection: Connection, key: int, head: int, verdict: Verdict) -> None:
+    changed: list[int] = []
+    sequence, missing, before = 0, 0, None
+    while rows := log.read_rows(connection, key, sequence, head, log.PAGE_ROWS):
+        changed += log.find_changed(rows, before)
+        missing += sum(row.digest is None for row in rows)
+        sequence, before = rows[-1].sequence, rows[-1].digest
+    verdict.digest = "unbroken" if not missing else f"unbroken, but {missing} rows of an older version have none"
+    if changed:
+        verdict.digest = "broken"
+        verdict.faults.append(log.describe_changed(changed))
 
 
 def _replay(connection: Connection, state: CampaignState, live: dict[str, Any] | None, verdict: Verdict) -> None:

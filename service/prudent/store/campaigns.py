@@ -47,7 +47,10 @@ class CampaignRow(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """What a batch reads of a campaign once its head is locked. now: the database's clock, if it has one."""
+    """What a batch reads of a campaign once its head is locked.
+
+    digest: of the log up to its head; now: the database's clock, if it has one.
+    """
 
     key: int
     campaign_id: str | None
@@ -55,16 +58,20 @@ class Standing(NamedTuple):
     revision: int
     learn_limit: int | None
     head: int
+    digest: bytes | None
     now: int | None
 
 
 _WITH_HEAD = campaigns.join(heads, heads.c.key == campaigns.c.key)
 _ROW = select(*(campaigns.c[name] for name in CampaignRow._fields[:-1]), heads.c.head).select_from(_WITH_HEAD)
-_STANDING_COLUMNS = [campaigns.c[name] for name in Standing._fields[:-2]] + [heads.c.head]
+_WITH_LAST_ROW = _WITH_HEAD.outerjoin(
+    observations, (observations.c.key == heads.c.key) & (observations.c.sequence == heads.c.head)
+)
+_STANDING_COLUMNS = [*(campaigns.c[name] for name in Standing._fields[:-3]), heads.c.head, observations.c.digest]
 _CLOCK_US = cast(extract("epoch", func.clock_timestamp()) * 1_000_000, BigInteger)
 _STANDING = {
-    "postgresql": Lookup(select(*_STANDING_COLUMNS, _CLOCK_US).select_from(_WITH_HEAD), campaigns.c.key),
-    "sqlite": Lookup(select(*_STANDING_COLUMNS, null()).select_from(_WITH_HEAD), campaigns.c.key),
+    "postgresql": Lookup(select(*_STANDING_COLUMNS, _CLOCK_US).select_from(_WITH_LAST_ROW), campaigns.c.key),
+    "sqlite": Lookup(select(*_STANDING_COLUMNS, null()).select_from(_WITH_LAST_ROW), campaigns.c.key),
 }
 _KEYS = Lookup(select(campaigns.c.campaign_id, campaigns.c.key), campaigns.c.campaign_id)
 _HEADS = select(heads.c.key).order_by(heads.c.key)
@@ -99,7 +106,7 @@ def lock_heads(connection: Connection, keys: Collection[int], *, skip_locked: bo
 
 
 def read_standings(connection: Connection, keys: Collection[int]) -> dict[int, Standing]:
-    """Status, revision, learn limit and head of these campaigns."""
+    """Status, revision, learn limit and head of these campaigns, and the digest of their logs."""
     lookup = _STANDING[connection.dialect.name]
     return {row[0]: Standing._make(row) for row in lookup.rows(connection, sorted(keys))}
 
@@ -213,6 +220,14 @@ def abandon_idle_staged(connection: Connection, since: int) -> None:
     """Leave imports that have made no step since then to be purged."""
     statement = update(campaigns).where(_IS_STAGED, campaigns.c.created_at < since)
     connection.execute(statement.values(status="deleted"))
+
+
+def find_served(connection: Connection, after: int) -> tuple[int, str, int] | None:
+    """Key, public id and head of the first campaign with a key above this one that has a public id."""
+    statement = select(campaigns.c.key, campaigns.c.campaign_id, heads.c.head).select_from(_WITH_HEAD)
+    statement = statement.where(campaigns.c.key > after, campaigns.c.campaign_id.is_not(None))
+    row = connection.execute(statement.order_by(campaigns.c.key).limit(1)).first()
+    return None if row is None else (row[0], row[1], row[2])
 
 
 def find_deleted(connection: Connection) -> int | None:

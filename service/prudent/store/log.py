@@ -1,14 +1,25 @@
-"""Statements about the log of observations, and the snapshots that give its fold a head start."""
+"""Statements about the log of observations, its running digest, and the snapshots that give its fold a head start.
 
-from collections.abc import Collection, Iterable, Iterator
+Each row carries a digest of itself and of the digest before it, so that a row that was changed, lost or moved after it
+was appended is found: by itself, or by the row that follows it. It is no signature; whoever can write rows can compute
+it. Rows of a version that had no digests have none, and the next row begins anew.
+"""
+
+import struct
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from hashlib import blake2b
 from typing import NamedTuple
 
+import orjson
 from sqlalchemy import Connection, and_, bindparam, delete, func, insert, literal_column, select, update
 
 from prudent.store.statements import Insertion, Lookup
 from prudent.store.tables import OBSERVATION, LogRow, SnapshotRow, decisions, observations, snapshots
 
 PAGE_ROWS = 5_000
+DIGEST_BYTES = 16
+_PACK = struct.Struct("<dd").pack
+_NAN = float("nan")
 
 
 class FoldRow(NamedTuple):
@@ -54,6 +65,38 @@ _WHOLE_ROWS = (
     .order_by(observations.c.sequence)
     .limit(bindparam("limit_"))
 )
+
+
+def digest_of(before: bytes | None, row: LogRow) -> bytes:
+    """The running digest of a log whose last row is this one. before: the digest up to the row before it.
+
+    Everything but the key is covered, which is another one where the campaign is moved to. -0.0 counts as 0.0, which
+    SQLite makes of it.
+    """
+    _, sequence, kind, decision_id, observation_id, arm_id, features, reward, source, propensity, observed_at, _ = row
+    hashed = blake2b(before or b"", digest_size=DIGEST_BYTES)
+    hashed.update(orjson.dumps((sequence, kind, decision_id, observation_id, arm_id, source, observed_at)))
+    hashed.update(_PACK(reward + 0.0, _NAN if propensity is None else propensity) + features)
+    return hashed.digest()
+
+
+def find_changed(rows: Sequence[LogRow], before: bytes | None) -> list[int]:
+    """Sequence numbers of rows whose digest does not follow from them and the digest before them.
+
+    rows: consecutive; before: the digest of the row before the first. Rows without a digest say nothing.
+    """
+    changed = []
+    for row in rows:
+        if row.digest is not None and row.digest != digest_of(before, row):
+            changed.append(row.sequence)
+        before = row.digest
+    return changed
+
+
+def describe_changed(changed: Sequence[int]) -> str:
+    """What `find_changed` has found, as a fault."""
+    which = f"row {changed[0]}" if len(changed) == 1 else f"{len(changed)} rows, the first of them {changed[0]},"
+    return f"{which} of the log or the row before it was changed after it was appended"
 
 
 def find_observations(connection: Connection, decision_ids: Collection[str]) -> dict[str, LogRow]:

@@ -47,6 +47,11 @@ NAME = Text().with_variant(Text(collation="C"), "postgresql")
 
 OBSERVATION = "observation"
 """The kind of a log row that is learned; the others are reserved."""
+LEARNABLE = (
+    "sequence >= 1 AND abs(reward) <= 1e9 AND (propensity IS NULL OR (propensity > 0 AND propensity <= 1)) "
+    "AND length(features) / 8 * 8 = length(features) AND (digest IS NULL OR length(digest) = 16)"
+)
+"""What the database itself requires of a log row, whoever writes it. NaN fails both bounds of a range."""
 
 Key = Annotated[int, KEY]
 """A campaign's internal key."""
@@ -102,6 +107,7 @@ class LogRow(NamedTuple):
     source: str
     propensity: float | None
     observed_at: Instant
+    digest: bytes | None = None  # the log's running digest up to here; null where an older version appended
 
 
 class SnapshotRow(NamedTuple):
@@ -189,6 +195,7 @@ observations = Table(
     PrimaryKeyConstraint("key", "sequence"),
     CheckConstraint("kind IN ('observation', 'correction', 'erasure', 'configuration')", name="kind"),
     CheckConstraint("source IN ('reward', 'default', 'warm-start')", name="source"),
+    CheckConstraint(LEARNABLE, name="learnable"),
     Index(
         "uq_observations_decision_id",
         "decision_id",

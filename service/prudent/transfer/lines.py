@@ -21,8 +21,9 @@ from prudent.store.tables import ArmRow, DecisionRow, LogRow
 
 MEDIA_TYPE = "application/x-ndjson"
 FORMAT = "prudent-campaign"
-VERSION = 2
-"""Version 1 differs in the trailer's name of the head, which was `observations`; it is read, and not written."""
+VERSION = 3
+"""Older versions are read, and not written. Before version 3, rows of the log had no digest; in version 1, the trailer
+called the head `observations`."""
 DIGEST_BYTES = 32
 """BLAKE2b over every byte before the trailer."""
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -65,6 +66,7 @@ Instant = Annotated[int, BeforeValidator(_microseconds)]
 Count = Annotated[int, Field(ge=0, le=INTEGER_MAX)]
 LogFeatures = Annotated[list[Feature], Field(max_length=DIMENSION_MAX, fail_fast=True)]
 Propensity = Annotated[float, Field(gt=0, le=1)]
+Hexadecimal = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
 
 
 class Opening(Schema, extra="ignore"):
@@ -79,7 +81,7 @@ class Header(Schema):
 
     kind: Literal["header"]
     format: Literal["prudent-campaign"]
-    version: Literal[1, 2]
+    version: Literal[1, 2, 3]
     exported_at: Instant
     campaign_id: CampaignId
     status: CampaignStatus
@@ -105,7 +107,7 @@ class ArmLine(Schema):
 
 
 class ObservationLine(Schema):
-    """A row of the log."""
+    """A row of the log. digest: of the log up to it, as stored; none in a file of an older version."""
 
     kind: Literal["observation"]
     sequence: Count
@@ -117,6 +119,7 @@ class ObservationLine(Schema):
     source: Literal["reward", "default", "warm-start"]
     propensity: Propensity | None
     observed_at: Instant
+    digest: Hexadecimal | None = None
 
 
 class DecisionLine(Schema):
@@ -134,7 +137,7 @@ class DecisionLine(Schema):
     recommended_arm_id: ArmId | None
     propensity: Propensity | None
     seen: Count
-    request_digest: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")] | None
+    request_digest: Hexadecimal | None
     explanation: Explanation | None
     created_at: Instant
     due_at: Instant | None
@@ -197,7 +200,11 @@ def write_observation(row: LogRow) -> bytes:
     """A log row's line. Its kind is the row's own."""
     fields = row._asdict()
     del fields["key"], fields["kind"]
-    fields |= {"features": features_from_bytes(row.features).tolist(), "observed_at": instant(row.observed_at)}
+    fields |= {
+        "features": features_from_bytes(row.features).tolist(),
+        "observed_at": instant(row.observed_at),
+        "digest": None if row.digest is None else row.digest.hex(),
+    }
     return write(row.kind, fields)
 
 
@@ -224,7 +231,8 @@ def arm_row(line: ArmLine, position: int) -> ArmRow:
 
 def log_row(line: ObservationLine, key: int) -> LogRow:
     """The row that the line was written from, under another key."""
-    return LogRow(key=key, **(line.__dict__ | {"features": _to_bytes(line.features)}))
+    digest = None if line.digest is None else bytes.fromhex(line.digest)
+    return LogRow(key=key, **(line.__dict__ | {"features": _to_bytes(line.features), "digest": digest}))
 
 
 def decision_row(line: DecisionLine, key: int) -> DecisionRow:

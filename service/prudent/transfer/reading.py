@@ -14,6 +14,7 @@ from prudent.campaigns.configuration import MultiArmedModel, SharedModel
 from prudent.campaigns.resolution import check_arm_features, check_size
 from prudent.errors import InvalidCommandError
 from prudent.ledger.importing import BeginImport, FinishImport, Import, ImportDecisions, ImportObservations
+from prudent.store.log import digest_of
 from prudent.store.tables import ArmRow, DecisionRow, LogRow
 from prudent.transfer import lines
 from prudent.transfer.lines import ArmLine, DecisionLine, Header, ObservationLine, Opening, Trailer
@@ -96,8 +97,7 @@ class ImportReader:
             yield from self._flush(self._line)
             self._last = campaign.finish(found, self._digest.hexdigest(), self.key, self._line)
         elif isinstance(found, ObservationLine):
-            campaign.add_observation(found, self._line)
-            self._log.append(lines.log_row(found, self.key))
+            self._log.append(campaign.add_observation(found, self.key, self._line))
         else:
             campaign.add_decision(found, self._line)
             if self._log:
@@ -162,6 +162,10 @@ class CampaignFile:
         self._arms: dict[str, ArmRow] = {}
         self._plays: dict[str, int] = {}
         self._head = self._decisions = 0
+        self._before: bytes | None = None
+        """The digest of the last row as the file has it."""
+        self._digest: bytes | None = None
+        """The same as it will be stored: of every row, also where the file has rows without one."""
         self.version = header.version
         self.is_begun = False
         """Whether all arms have been read, so that the campaign can be staged."""
@@ -208,8 +212,8 @@ class CampaignFile:
             raise DamagedFileError(line, f"{error.field}: {error.message}") from None
         self._arms[found.arm_id] = lines.arm_row(found, position)
 
-    def add_observation(self, found: ObservationLine, line: int) -> None:
-        """Raises DamagedFileError for a row that does not continue the log, or cannot be learned."""
+    def add_observation(self, found: ObservationLine, key: int, line: int) -> LogRow:
+        """The row. Raises DamagedFileError if it does not continue the log, or cannot be learned."""
         if found.sequence != self._head + 1 or found.sequence > self._header.head:
             raise DamagedFileError(
                 line, f"sequence: expected {self._head + 1} of {self._header.head}, received {found.sequence}"
@@ -224,9 +228,19 @@ class CampaignFile:
         ):
             raise DamagedFileError(line, "reward: is outside the campaign's bounds")
         self._check_features(found, line)
+        row = lines.log_row(found, key)
+        digest = digest_of(self._digest, row)
+        if row.digest is not None:
+            expected = digest if self._before == self._digest else digest_of(self._before, row)
+            if row.digest != expected:
+                raise DamagedFileError(
+                    line, "digest: does not follow from the row and the digest before it, so the log was changed"
+                )
+        self._before, self._digest = row.digest, digest
         self._head += 1
         if found.source == "warm-start":
             self._count_play(found.arm_id)
+        return row._replace(digest=digest)
 
     def add_decision(self, found: DecisionLine, line: int) -> None:
         """Raises DamagedFileError for a decision that the campaign cannot have made."""
