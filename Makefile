@@ -20,7 +20,7 @@ COMPILE = $(BIN)/python -m uv pip compile --quiet --universal --python-version 3
 	--generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-package prudent-client --custom-compile-command 'make lock' $(UPGRADE)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test pictures soak trust mutations mutate check format docs bench exploration coverage paper lock clean
+.PHONY: help run test pictures soak trust mutations mutate check format docs bench exploration coverage paper lock sbom clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -43,16 +43,18 @@ test: $(VENV)/.dev ## Install everything, check the code, and run all tests
 	@$(MAKE) --no-print-directory check
 	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
-soak: $(VENV)/.dev ## The tests of load, learning and numbers at full length (about half an hour)
+soak: $(VENV)/.dev ## The tests of load, learning and numbers at full length, with an hour of traffic (an hour and a half)
 	SOAK_SECONDS=10 SOAK_ROUNDS=1500 SOAK_SEEDS=20 SOAK_UPDATES=100000 SOAK_PROBLEMS=1000 SOAK_TINY=6000 \
 		$(BIN)/python -m pytest -s tests/end_to_end/test_concurrency.py tests/end_to_end/test_first_campaign.py \
 		tests/core/test_adversarial.py tests/core/estimators/test_exact_incremental.py \
 		tests/simulator/custom_environments/test_run.py
+	TRUST_SOAK_SECONDS=3600 $(BIN)/python -m pytest -s tests/trust/test_soak.py
 
 # The promises of docs/reliability.md at full length. A part of it: make trust TRUST='-k crash'
 trust: $(VENV)/.dev ## Every promise of docs/reliability.md at full length, and the table of figures (half an hour)
 	TRUST_ROUNDS=200 TRUST_STOPS=20 TRUST_RESTARTS=5 TRUST_DECISIONS=200 TRUST_REWARDS=5000 TRUST_FAIL_POINTS=2000 \
 		TRUST_ABORTS=1000 TRUST_EXAMPLES=6000 TRUST_STALL_SECONDS=60 TRUST_MOVED_DECISIONS=10000 TRUST_ARM_ROUNDS=1500 \
+		TRUST_COMMANDS=10000 TRUST_CRASH_STATES=500 TRUST_DAMAGES=200 TRUST_SOAK_SECONDS=60 \
 		SOAK_UPDATES=100000 $(BIN)/python -m pytest --no-header -q --numprocesses 2 --dist worksteal $(TRUST) \
 		tests/trust tests/transfer tests/api/test_fuzz.py tests/api/test_keys.py tests/api/test_access.py \
 		tests/api/test_arms_come_and_go.py \
@@ -112,6 +114,11 @@ lock: $(VENV)/.created ## Write the lock files from pyproject.toml (UPGRADE=--up
 	$(COMPILE) pyproject.toml --all-extras --constraints requirements-dev.lock --output-file requirements-all.lock
 	$(COMPILE) pyproject.toml --extra postgres --constraints requirements-dev.lock --output-file requirements.lock
 	$(COMPILE) --group build --constraints requirements-dev.lock --output-file requirements-build.lock
+
+sbom: ## The components of the service as a CycloneDX document, from the lock; writes dist/prudent-sbom.json
+	@mkdir -p dist
+	python3 deploy/sbom.py requirements.lock > dist/prudent-sbom.json
+	@echo 'dist/prudent-sbom.json'
 
 # Without a network it stays empty, and the benchmark says so.
 $(VENV)-rivals/.made: $(VENV)/.created benchmarks/rivals.txt

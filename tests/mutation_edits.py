@@ -26,6 +26,18 @@ def drop_raise(name: str) -> Edit:
     return edit
 
 
+def drop_try(handled: str) -> Edit:
+    """Leave out a statement that tries something whose failure has this name."""
+
+    def edit(node: ast.AST) -> ast.AST | None:
+        is_it = isinstance(node, ast.Try) and any(
+            one.type and ast.unparse(one.type) == handled for one in node.handlers
+        )
+        return ast.Pass() if is_it else None
+
+    return edit
+
+
 def drop_element(holds: str) -> Edit:
     """Leave out the one element of a tuple, or argument of a call, that is this expression."""
 

@@ -31,9 +31,9 @@ FAULTS = (
     ),
     Mutation(
         "two servers on one SQLite file",
-        "prudent.preflight:_lock_file",
-        drop_call("fcntl.flock"),
-        "tests/end_to_end/test_command_line.py::test_a_second_server_on_one_sqlite_file_is_refused",
+        "prudent.preflight:_lock_inode",
+        drop_call("fcntl.fcntl"),
+        f"{TRUST}/test_files.py::test_two_servers_never_share_a_file",
     ),
     Mutation(
         "migrations without a lock",

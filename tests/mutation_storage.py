@@ -1,9 +1,10 @@
 """Faults in what guards the stored rows: the log's digest, its bounds, the file, quarantine."""
 
-from tests.mutation_edits import Mutation, drop_call, replace, skip_branch
+from tests.mutation_edits import Mutation, drop_call, drop_try, replace, skip_branch
 
 TRUST = "tests/trust"
 DIGESTS = f"{TRUST}/test_digests.py"
+FILES = f"{TRUST}/test_files.py"
 STORAGE = (
     Mutation(
         "log rows without a digest",
@@ -38,7 +39,7 @@ STORAGE = (
     Mutation(
         "a scrubber that keeps to itself what it finds",
         "prudent.ledger.maintenance:Scrubber.step",
-        skip_branch("changed and key not in self._states.damaged"),
+        skip_branch("changed and key not in self._damaged"),
         f"{DIGESTS}::test_the_scrubber_finds_it_and_says_so",
     ),
     Mutation(
@@ -46,5 +47,73 @@ STORAGE = (
         "migrations.versions.20261129_running_digest:upgrade",
         drop_call("op.create_check_constraint"),
         f"{DIGESTS}::test_the_database_refuses_a_row_that_cannot_be_learned",
+    ),
+    # the file
+    Mutation(
+        "a file that is gone is still acknowledged into",
+        "prudent.store.statements:OpenedFile._look",
+        skip_branch("(found.st_dev, found.st_ino) != self._opened[place]"),
+        f"{FILES}::test_what_cannot_be_recorded_is_not_acknowledged[replaced]",
+    ),
+    Mutation(
+        "a second name is no matter",
+        "prudent.store.statements:OpenedFile.check",
+        skip_branch("database.st_nlink != 1"),
+        f"{FILES}::test_what_is_put_right_is_served_again[a second name]",
+    ),
+    Mutation(
+        "a truncated file is no matter",
+        "prudent.store.statements:OpenedFile.check",
+        skip_branch("database.st_size < self._bytes"),
+        f"{FILES}::test_what_cannot_be_recorded_is_not_acknowledged[emptied]",
+    ),
+    Mutation(
+        "a truncated log is no matter",
+        "prudent.store.statements:OpenedFile.check",
+        skip_branch("is_cut or (log.st_size and header[:4] not in _WAL_MAGIC)"),
+        f"{FILES}::test_what_cannot_be_recorded_is_not_acknowledged[its log emptied]",
+    ),
+    Mutation(
+        "the file is looked at before the commit only",
+        "prudent.ledger.ledger:Ledger._attempt",
+        drop_try("LostFileError"),
+        f"{FILES}::test_a_commit_into_a_file_that_goes_meanwhile_is_not_acknowledged",
+    ),
+    Mutation(
+        "SQLite syncs its log only now and then",
+        "prudent.store.engines:_create_sqlite",
+        replace("'synchronous = FULL'", "'synchronous = NORMAL'"),
+        f"{TRUST}/test_power_loss.py::test_the_power_goes_at_any_moment",
+    ),
+    # quarantine
+    Mutation(
+        "bad rows are everybody's matter",
+        "prudent.ledger.quarantine:BAD_ROWS",
+        replace("(ValueError, LookupError, ArithmeticError, TypeError)", "()"),
+        f"{TRUST}/test_quarantine.py::test_one_campaign_is_out_of_service[sqlite-an unknown arm]",
+    ),
+    Mutation(
+        "a quarantine without an end",
+        "prudent.ledger.quarantine:Quarantine.held",
+        replace("abs(now - since) < RETRY_US", "True"),
+        f"{TRUST}/test_quarantine.py::test_a_campaign_that_is_repaired_comes_back_by_itself",
+    ),
+    Mutation(
+        "deadlines of a quarantined campaign are swept again and again",
+        "prudent.ledger.maintenance:Maintenance._find_expired",
+        replace("self._states.quarantine.held(self._clock())", "[]"),
+        f"{TRUST}/test_quarantine.py::test_its_deadlines_do_not_stand_before_those_of_others",
+    ),
+    Mutation(
+        "a damaged decision is learned from",
+        "prudent.ledger.rewards:_append",
+        drop_call("_check_stored"),
+        f"{TRUST}/test_quarantine.py::test_a_damaged_decision_is_that_decisions_matter",
+    ),
+    Mutation(
+        "the clock that can be set decides",
+        "prudent.clock:steady_clock",
+        replace("ahead + elapsed()", "wall()"),
+        f"{TRUST}/test_clocks.py::test_a_clock_that_is_set[sqlite]",
     ),
 )

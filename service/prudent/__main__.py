@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -114,13 +115,20 @@ def migrate_command(database_url: DatabaseUrl = None) -> None:
     from sqlalchemy.exc import SQLAlchemyError
 
     from prudent.cli.database import described
-    from prudent.store.engines import UnsupportedDatabaseError, create_write_engine, parse_database_url
+    from prudent.store.engines import (
+        NEW_FILE_MODE,
+        UnsupportedDatabaseError,
+        create_write_engine,
+        parse_database_url,
+    )
     from prudent.store.schema import UnknownRevisionError, campaigns_without_rule, migrate
 
     settings = settings_or_fail()
     try:
         url = parse_database_url(database_url or settings.database_url)
         inform(f"database: {described(url)}")
+        if url.get_backend_name() == "sqlite" and Path(url.database or "").parent.is_dir():
+            Path(url.database or "").touch(NEW_FILE_MODE)
         engine = create_write_engine(url)
         try:
             before, after = migrate(engine)

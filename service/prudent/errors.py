@@ -43,5 +43,15 @@ class DatabaseUnavailableError(UnavailableError):
     """The database is gone, locked, full or too slow."""
 
 
+class LostFileError(DatabaseUnavailableError):
+    """The file at the database's place is not, or not only, the one that was opened."""
+
+
+class QuarantinedError(UnavailableError):
+    """The campaign's own rows cannot be learned, so nothing can be said about it until somebody repairs them."""
+
+    retry_after_seconds = 30
+
+
 class UnknownOutcomeError(UnavailableError):
     """The commit itself failed, so the command may have been recorded or not. It is safe to send it again."""

@@ -1,18 +1,19 @@
 """Checks before serving: a known schema, a durable database, one server per SQLite file, no access without keys."""
 
+import errno
 import fcntl
 import ipaddress
 import os
 import resource
+import struct
 from pathlib import Path
-from typing import IO
 
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import SQLAlchemyError
 
 from prudent.settings import Settings
-from prudent.store.engines import create_write_engine, parse_database_url
+from prudent.store.engines import NEW_FILE_MODE, create_write_engine, parse_database_url
 from prudent.store.keys import valid_keys
 from prudent.store.schema import current_revision, latest_revision, migrate
 
@@ -21,11 +22,27 @@ QUICK_CHECK_BYTES_MAX = 2**30
 """A larger SQLite file is not checked at the start; prudent verify reads all of it."""
 
 
+_LOCK_BYTE = 2**62
+"""Past every byte that SQLite locks, and every file's end."""
+
+
 class NotServableError(RuntimeError):
     """Why the service refuses to start, and what to do."""
 
 
-def prepare(settings: Settings) -> IO[str] | None:
+class FileLock:
+    """What keeps a second server off a SQLite file while it is held."""
+
+    def __init__(self, files: list[int]) -> None:
+        self._files = files
+
+    def close(self) -> None:
+        """Let go, once no connection to the file is open."""
+        for file in self._files:
+            os.close(file)
+
+
+def prepare(settings: Settings) -> FileLock | None:
     """Check the database, and create the schema of an empty SQLite file; returns the lock to hold while serving.
 
     Raises NotServableError, UnknownRevisionError or UnsupportedDatabaseError.
@@ -45,7 +62,7 @@ def prepare(settings: Settings) -> IO[str] | None:
     return lock
 
 
-def _lock_file(url: URL, workers: int) -> IO[str]:
+def _lock_file(url: URL, workers: int) -> FileLock:
     if workers > 1:
         raise NotServableError("SQLite supports only one worker: use PostgreSQL for more")
     path = Path(url.database or "")
@@ -53,16 +70,37 @@ def _lock_file(url: URL, workers: int) -> IO[str]:
         raise NotServableError(
             f"the folder {path.parent.absolute()} of the database does not exist: create it, or choose another database"
         )
-    lock = Path(f"{path}.lock").open("a+")  # noqa: SIM115  # held while serving
+    path = path.resolve()
+    files: list[int] = []
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        lock.close()
-        raise NotServableError(f"another server is using {path}: only one server can use a SQLite file") from None
-    lock.truncate(0)
-    lock.write(f"{os.getpid()}\n")
-    lock.flush()
-    return lock
+        # beside the file, for older versions and for systems without locks of the second kind
+        files.append(os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644))
+        fcntl.flock(files[0], fcntl.LOCK_EX | fcntl.LOCK_NB)
+        files.append(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, NEW_FILE_MODE))
+        _lock_inode(files[1])
+    except OSError as error:
+        for file in files:
+            os.close(file)
+        if error.errno == errno.EAGAIN:
+            raise NotServableError(f"another server is using {path}: only one server can use a SQLite file") from None
+        raise NotServableError(f"the database file {path} cannot be locked: {error.strerror}") from None
+    os.truncate(files[0], 0)
+    os.write(files[0], f"{os.getpid()}\n".encode())
+    names = os.fstat(files[1]).st_nlink
+    if names != 1:
+        raise NotServableError(f"{path} has {names} names (hard links), and SQLite one log for each: remove the others")
+    return FileLock(files)
+
+
+def _lock_inode(file: int) -> None:
+    """Lock the file itself, whatever name led to it. Raises OSError.
+
+    A lock of this open file, not of the process, since SQLite would release that; and of a byte of our own, since a
+    lock of the whole file would keep SQLite out, too, on some systems.
+    """
+    kind = getattr(fcntl, "F_OFD_SETLK", None)
+    if kind is not None:
+        fcntl.fcntl(file, kind, struct.pack("hhqqi", fcntl.F_WRLCK, os.SEEK_SET, _LOCK_BYTE, 1, 0))
 
 
 def _allow_files(count: int) -> None:
@@ -89,7 +127,10 @@ def _check_pages(connection: Connection) -> None:
     size = connection.exec_driver_sql("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size")
     if size.scalar_one() > QUICK_CHECK_BYTES_MAX:
         return
+    # a row that breaks a bound of its table is no damaged page: its campaign is quarantined, and others are served
+    connection.exec_driver_sql("PRAGMA ignore_check_constraints = ON")
     found = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar_one()
+    connection.exec_driver_sql("PRAGMA ignore_check_constraints = OFF")
     if found != "ok":
         raise NotServableError(f"the database file is damaged: {found}; restore a backup")
 

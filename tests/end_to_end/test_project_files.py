@@ -99,3 +99,14 @@ def test_internals_of_dependencies_are_bounded_and_have_a_test() -> None:
         imported = rf"^(?:from|import) {name.replace('-', '_')}\b"
         assert re.search(imported, read(f"service/{module}"), re.MULTILINE), module
         assert f"def {test}(" in read(file), test
+
+
+def test_the_threats_name_tests_that_exist() -> None:
+    """A page on what is prevented is worth as much as the tests that it names."""
+    file, named = "", 0
+    for path, name in re.findall(r"`(?:(tests/[\w/]+\.py)(?:::)?)?(test_\w+)?`", read("docs/threats.md")):
+        file = path or file
+        if path or name:
+            assert not name or f"def {name}(" in read(file), (file, name)
+            named += 1
+    assert named > 30

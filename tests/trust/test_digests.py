@@ -16,7 +16,6 @@ from sqlalchemy.exc import IntegrityError
 
 from prudent.ledger.commands import ChangeCampaign, Describe, Observe, Reward, Select, WarmStart
 from prudent.ledger.maintenance import Scrubber
-from prudent.ledger.state import States
 from prudent.ledger.verification import verify
 from prudent.store import log
 from prudent.transfer.exporting import begin_export
@@ -118,8 +117,8 @@ def test_the_scrubber_comes_round(worker: Worker, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("prudent.ledger.maintenance.SCRUB_ROWS", 5)
     for name in ("c", "other"):
         fill(worker, name)
-    states = States(1)
-    scrubber = Scrubber(states)
+    damaged: dict[int, str] = {}
+    scrubber = Scrubber(damaged)
     reads = []
     monkeypatch.setattr(log, "read_rows", lambda *given, read=log.read_rows: reads.append(given[1:3]) or read(*given))
     with worker.read.connect() as connection:
@@ -127,7 +126,7 @@ def test_the_scrubber_comes_round(worker: Worker, monkeypatch: pytest.MonkeyPatc
             scrubber.step(connection)
     assert reads[:6] == [(1, 0), (1, 5), (1, 10), (2, 0), (2, 5), (2, 10)]
     assert reads[6:] == [(1, 0)]
-    assert states.damaged == {}
+    assert damaged == {}
 
 
 def test_an_import_refuses_a_log_that_was_changed(make_server: MakeServer, database_url: str, worker: Worker) -> None:

@@ -1,7 +1,9 @@
 """Routes of campaigns, their arms, warm starts and models."""
 
-from typing import Annotated
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Any
 
+import structlog
 from fastapi import APIRouter, Path, Query, Request, Response
 
 from prudent.api.replies import (
@@ -43,6 +45,8 @@ from prudent.ledger.commands import (
 )
 from prudent.ledger.ledger import Ledger
 from prudent.store.read_pool import Reader
+
+logger = structlog.get_logger(__name__)
 
 CampaignPath = Annotated[str, Path(pattern=ID_PATTERN, description="Campaign id.")]
 ArmPath = Annotated[str, Path(pattern=ID_PATTERN, description="Arm id.")]
@@ -89,7 +93,7 @@ def campaign_routes(ledger: Ledger, read: Reader, bodies: Bodies) -> APIRouter:
         page = records[:limit]
         more = len(records) > limit
         next_cursor = encode_cursor(page[-1].row.campaign_id or "") if more else None
-        return json_reply({"items": [render_campaign(record) for record in page], "next_cursor": next_cursor})
+        return json_reply({"items": list(_readable(page)), "next_cursor": next_cursor})
 
     @router.get(
         "/campaigns/{campaign_id}",
@@ -138,6 +142,15 @@ def campaign_routes(ledger: Ledger, read: Reader, bodies: Bodies) -> APIRouter:
         return Response(status_code=204)
 
     return router
+
+
+def _readable(records: Iterable[CampaignRecord]) -> Iterator[dict[str, Any]]:
+    """As replies. One campaign whose settings are damaged must not take the others out of the list."""
+    for record in records:
+        try:
+            yield render_campaign(record)
+        except ValueError:
+            logger.exception("a campaign's settings cannot be read", campaign_id=record.row.campaign_id)
 
 
 def arm_routes(ledger: Ledger, bodies: Bodies) -> APIRouter:

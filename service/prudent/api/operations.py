@@ -31,7 +31,7 @@ def operation_routes(ledger: Ledger, read: Reader, metrics: Metrics) -> APIRoute
     @router.get("/health/ready", operation_id="ready", responses={503: {"model": HealthReply}})
     async def ready(response: Response) -> HealthReply:
         """Whether it can serve: the ledger runs, and the database answers and has this schema or a newer one."""
-        detail, remark = ledger.fault, None
+        detail, remark = ledger.fault, ledger.quarantine.remark
         try:
             async with asyncio.timeout(READY_SECONDS_MAX):
                 revision = await read(_revision)

@@ -218,7 +218,12 @@ def read_list(connection: Connection, after: str) -> list[Listed]:
 
 
 def _listed(row: CampaignRow, arms: list[ArmRow], plays: list[PlayRow]) -> Listed:
-    configuration = stored(row.configuration)
+    try:
+        configuration = stored(row.configuration)
+    except ValueError:  # one damaged campaign must not take the others out of the list
+        return Listed(
+            row.campaign_id or "", "Its settings cannot be read.", row.status, "", len(arms), row.head, None, []
+        )
     measure = configuration.measure()
     coloured = colours([arm.arm_id for arm in arms], plays)
     bar: list[Part] = []

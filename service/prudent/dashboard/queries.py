@@ -12,10 +12,11 @@ from sqlalchemy import Connection
 
 from prudent.dashboard.campaign_view import CampaignView, make_view
 from prudent.dashboard.overview import Overview, read_overview, usual_request
-from prudent.errors import CommandError, NotFoundError, UnavailableError
+from prudent.errors import CommandError, NotFoundError, QuarantinedError, UnavailableError
 from prudent.identifiers import ID_PATTERN
 from prudent.ledger.commands import Describe, ModelReport, Preview, Prospect, Select
 from prudent.ledger.ledger import Ledger
+from prudent.ledger.quarantine import BAD_ROWS
 from prudent.reporting.policies import PolicyReport, policy_of
 from prudent.store import campaigns, decisions, reports
 from prudent.store.read_pool import Reader
@@ -97,9 +98,13 @@ class Queries:
         return (await self._stamped(campaign_id))[1]
 
     async def campaign(self, campaign_id: str) -> CampaignView:
-        """All that the campaign's page shows. Raises NotFoundError."""
-        stamp, campaign = await self._stamped(campaign_id)
-        return await self._cache.get(("view", campaign_id), stamp, lambda: self._view(campaign))
+        """All that the campaign's page shows. Raises NotFoundError and QuarantinedError."""
+        try:
+            stamp, campaign = await self._stamped(campaign_id)
+            return await self._cache.get(("view", campaign_id), stamp, lambda: self._view(campaign))
+        except BAD_ROWS:  # the page is made of the rows that the model is made of
+            await self._ledger.submit(Describe(campaign_id))
+            raise
 
     async def preview(self, request: Select) -> Prospect:
         """What a select would choose now. Raises CommandError and UnavailableError."""
@@ -137,6 +142,8 @@ class Queries:
     async def _describe(self, campaign: Overview) -> ModelReport | None:
         try:
             report: ModelReport = await self._ledger.submit(Describe(campaign.configuration.campaign_id))
+        except QuarantinedError:
+            raise
         except (CommandError, UnavailableError):
             return None  # the page says so
         return report

@@ -22,7 +22,7 @@ from markupsafe import Markup
 from prudent.api.problems import BadBodyError
 from prudent.api.server.authentication import ROLE
 from prudent.dashboard import formatting
-from prudent.errors import CommandError, NotFoundError, UnavailableError
+from prudent.errors import CommandError, NotFoundError, QuarantinedError, UnavailableError
 from prudent.security.keys import Role, is_allowed
 from prudent.security.sessions import COOKIE
 
@@ -181,6 +181,8 @@ def sentence(error: CommandError) -> str:
 def _describe(error: CommandError | UnavailableError | BadBodyError) -> tuple[int, str, str]:
     if isinstance(error, BadBodyError):
         return error.status, "Request refused", error.detail
+    if isinstance(error, QuarantinedError):
+        return 503, "Out of service", error.message
     if isinstance(error, UnavailableError):
         return 503, "Temporarily unavailable", error.message
     if isinstance(error, NotFoundError):

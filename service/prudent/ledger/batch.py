@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from prudent.clock import Clock
-from prudent.errors import CampaignBusyError, CommandError, ConflictError, NotFoundError
+from prudent.errors import CampaignBusyError, CommandError, ConflictError, NotFoundError, QuarantinedError
 from prudent.ledger import rewards, selection
 from prudent.ledger.commands import (
     Command,
@@ -29,6 +29,7 @@ from prudent.ledger.commands import (
     Select,
 )
 from prudent.ledger.description import compare_arms, describe
+from prudent.ledger.quarantine import BAD_ROWS
 from prudent.ledger.state import CampaignState, RecentDecisions, States, Writes, catch_up, open_state, use_snapshot
 from prudent.store import campaigns, decisions, log
 from prudent.store.campaigns import Standing
@@ -127,6 +128,11 @@ class Batch:
         for state in self._marked:
             state.restore()
 
+    def forget(self) -> None:
+        """After a commit of unknown outcome: drop the states, which may be ahead of the database."""
+        for key in self.touched:
+            self._states.drop(key)
+
     # 1. decisions, and the keys of the campaigns that commands name
 
     def _find_decisions(self, commands: Sequence[Command]) -> None:
@@ -196,23 +202,30 @@ class Batch:
             raise StaleDirectoryError
 
     def _bring_up_to_date(self) -> None:
-        warming: list[CampaignState] = []
+        quarantine = self._states.quarantine
+        held = quarantine.held(self._clock()) if quarantine.entries else ()
         for key, standing in self._standings.items():
-            if standing.campaign_id is None or key in self._busy:
+            if standing.campaign_id is None or key in self._busy or key in held:
                 continue
             if key in self._loading:
                 self._behind.add(key)
                 continue
-            state = self._state_at(key, standing)
-            if state is None:
+            try:
+                state = self._state_at(key, standing)
+                if state is None:
+                    continue
+                if state.target - state.sequence > BEHIND_MAX:
+                    self._behind.add(key)
+                    continue
+                catch_up(self._connection, state)
+            except BAD_ROWS as error:
+                self._states.drop(key)
+                quarantine.put(key, standing.campaign_id, error, self._clock())
                 continue
-            if state.target - state.sequence > BEHIND_MAX:
-                self._behind.add(key)
-                continue
-            catch_up(self._connection, state)
-            if state.warming:
-                warming.append(state)
+            if quarantine.entries:
+                quarantine.release(key)
             self.touched[key] = state
+        warming = [state for state in self.touched.values() if state.warming]
         if any(state.key not in self._locked for state in warming):
             raise StaleDirectoryError
         plays = campaigns.read_plays(self._connection, [state.key for state in warming])
@@ -252,7 +265,7 @@ class Batch:
     def _execute(self, command: Command) -> Outcome:
         try:
             return self._executions[type(command)](command)
-        except (CommandError, CampaignBusyError) as error:
+        except (CommandError, CampaignBusyError, QuarantinedError) as error:
             return Failed(error)
         except _NotLoaded as missing:
             return Postponed(missing.key)
@@ -265,6 +278,9 @@ class Batch:
             raise CampaignBusyError("another worker holds this campaign: try again")
         if key in self._behind:
             raise _NotLoaded(key)
+        if key in self._states.quarantine.entries:
+            reason = self._states.quarantine.reason(key)
+            raise QuarantinedError(f"the campaign is out of service: {reason}; other campaigns are served")
         state = self.touched.get(key)
         if state is None:
             raise NotFoundError(missing)
@@ -337,7 +353,7 @@ class Batch:
 
     def _describe(self, command: Describe) -> Result:
         state = self._named(command.campaign_id)
-        return describe(state, self._states.damaged.get(state.key))
+        return describe(state, self._states.quarantine.damaged.get(state.key))
 
     def _compare(self, command: Compare) -> Result:
         return compare_arms(self._named(command.campaign_id), command)

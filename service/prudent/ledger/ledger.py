@@ -15,6 +15,8 @@ from prudent.errors import (
     CampaignBusyError,
     CommandError,
     DatabaseUnavailableError,
+    LostFileError,
+    QuarantinedError,
     UnavailableError,
     UnknownOutcomeError,
 )
@@ -22,13 +24,14 @@ from prudent.ledger.administration import Administration, CampaignRecord, admini
 from prudent.ledger.batch import Batch, StaleDirectoryError
 from prudent.ledger.commands import Command, Failed, Outcome, Postponed, Result
 from prudent.ledger.maintenance import Maintenance
+from prudent.ledger.quarantine import BAD_ROWS, Quarantine
 from prudent.ledger.queue import CommandQueue, Entry, Ticket
 from prudent.ledger.state import CampaignState, RecentDecisions, States, load_behind
 from prudent.observability.metrics import Metrics
 from prudent.settings import Limits
 from prudent.store import campaigns
 from prudent.store.failures import Failure, classify, probe_writes
-from prudent.store.statements import HeldConnection
+from prudent.store.statements import HeldConnection, check_file
 
 logger = structlog.get_logger(__name__)
 
@@ -39,21 +42,18 @@ RECENT_BYTES_MAX = 16 * 2**20
 STALL_SECONDS = 5.0
 """If a batch takes longer, the worker reports that it is not ready."""
 
-_COUNTED = (CampaignBusyError, DatabaseUnavailableError, UnknownOutcomeError)
+_COUNTED = (CampaignBusyError, DatabaseUnavailableError, QuarantinedError, UnknownOutcomeError)
 
 
 class Ledger:
     """Start it, submit commands from the event loop, stop it. Everything it holds can be rebuilt from the log."""
 
     def __init__(self, write: Engine, read: Engine, *, limits: Limits, metrics: Metrics, clock: Clock) -> None:
-        self._write, self._read = write, read
-        self._held = HeldConnection(write)
+        self._write, self._read, self._held = write, read, HeldConnection(write)
         self._clock, self._limits, self._metrics = clock, limits, metrics
         self._committed = metrics.commits.labels("committed")
         for reason in ("overloaded", "late", *(kind.__name__ for kind in _COUNTED)):
-            metrics.unavailable.labels(
-                reason
-            )  # Prometheus does not see the increase of a counter that first appears with it
+            metrics.unavailable.labels(reason)  # Prometheus misses the increase with which a counter first appears
         self._new_id = DecisionIds(clock)
         self._queue = CommandQueue(limits.queue_items_max, limits.queue_bytes_max)
         self._states = States(limits.states_bytes_max)
@@ -62,8 +62,7 @@ class Ledger:
         self._waiting: dict[int, list[Entry]] = {}
         self._loaded: list[tuple[int, CampaignState | Exception | None]] = []
         self._loader = ThreadPoolExecutor(1, thread_name_prefix="ledger-loader")
-        self._thread = threading.Thread(target=self._serve, name="ledger")
-        self._stopping = False
+        self._thread, self._stopping = threading.Thread(target=self._serve, name="ledger"), False
         self._refused: str | None = None
         self._busy_since: float | None = None
 
@@ -95,6 +94,11 @@ class Ledger:
         if busy_since is not None and time.monotonic() - busy_since > STALL_SECONDS:
             return "a transaction has been running for too long"
         return self._refused
+
+    @property
+    def quarantine(self) -> Quarantine:
+        """What is wrong with single campaigns."""
+        return self._states.quarantine
 
     async def submit(self, command: Command) -> Any:
         """The command's result, committed. Raises CommandError or UnavailableError."""
@@ -171,21 +175,31 @@ class Ledger:
             self._execute([Entry(command, Ticket([None], 1), 0) for command in due])
         self._states.evict()
         self._probe()
+        self._metrics.quarantined.set(len(self._states.quarantine.entries))
+        self._metrics.damaged.set(len(self._states.quarantine.damaged))
         self._metrics.states.set(len(self._states))
         self._metrics.states_bytes.set(self._states.nbytes)
 
     def _probe(self) -> None:
-        """Check whether a database that refused to write accepts rows again.
+        """Check whether a database that refused to write accepts rows again, and whether SQLite's file is still there.
 
-        A worker that is not ready gets no requests that would show it.
+        A worker that is not ready, or idle, gets no requests that would show it.
         """
-        if self._refused is None:
+        if self._refused is None and self._write.dialect.name != "sqlite":
             return
         try:
+            if self._refused is None:
+                with self._held.use() as connection:
+                    check_file(connection)
+                return
             with self._write.begin() as connection:
+                check_file(connection)
                 probe_writes(connection)
-        except Exception as error:  # noqa: BLE001  # still not writable
-            logger.warning("the database is still not writable", error=str(getattr(error, "orig", error)))
+        except Exception as error:  # noqa: BLE001  # still not writable, or not any more
+            if self._refused is None:
+                self._refuse(error)
+            else:
+                logger.warning("the database is still not writable", error=str(getattr(error, "orig", error)))
         else:
             self._refused = None
             logger.info("the database is writable again")
@@ -257,6 +271,7 @@ class Ledger:
 
     def _attempt(self, commands: list[Command], *, skip_locked: bool, lock_all: bool) -> list[Outcome]:
         with self._held.use() as connection:
+            check_file(connection, briefly=self._refused is None)
             transaction = connection.begin()
             batch = Batch(
                 connection,
@@ -277,12 +292,16 @@ class Ledger:
                 transaction.commit()
             except Exception as error:
                 connection.invalidate(error)  # it may still be inside the transaction
-                for key in batch.touched:
-                    self._states.drop(key)
+                batch.forget()
                 self._refused = "the outcome of a commit is unknown"
                 self._metrics.commits.labels("unknown").inc()
                 logger.exception("the outcome of a commit is unknown", commands=len(commands))
                 raise UnknownOutcomeError("the outcome is unknown: send the same request again") from error
+            try:
+                check_file(connection)  # before anything is acknowledged
+            except LostFileError:
+                batch.forget()
+                raise
         batch.remember()
         self._committed.inc()
         self._count_recorded(batch)
@@ -304,15 +323,18 @@ class Ledger:
     def _refuse(self, error: Exception) -> DatabaseUnavailableError:
         """The error for callers; readiness reports it until something is written again."""
         logger.warning("the database is not available", error=str(getattr(error, "orig", error)))
-        self._refused = "the database refused to write"
+        self._refused = error.message if isinstance(error, LostFileError) else "the database refused to write"
         return DatabaseUnavailableError("the database is not available: try again")
 
     def _run_alone(self, command: Administration) -> Any:
         for _ in range(RERUNS_MAX):
             try:
-                with self._write.begin() as connection:
-                    now = campaigns.read_clock(connection) or self._clock()
-                    administered = administer(command, connection, now)
+                with self._write.connect() as connection:
+                    check_file(connection)
+                    with connection.begin():
+                        now = campaigns.read_clock(connection) or self._clock()
+                        administered = administer(command, connection, now)
+                    check_file(connection)
             except CommandError as error:
                 return Failed(error)
             except Exception as error:  # sorted below
@@ -352,12 +374,14 @@ class Ledger:
         """Install loaded states, and return the commands that waited for them to the front of the queue."""
         for key, result in self._loaded:
             entries = self._waiting.pop(key)
-            if isinstance(result, Exception):
+            if isinstance(result, BAD_ROWS):
+                self._states.quarantine.put(key, None, result, self._clock())
+            elif isinstance(result, Exception):
                 logger.error("a campaign could not be loaded", key=key, exc_info=result)
                 failed = Failed(DatabaseUnavailableError("the campaign could not be loaded: try again"))
                 self._settle(entries, [failed] * len(entries))
                 continue
-            if result is not None:
+            elif result is not None:
                 self._states.put(result)
             self._queue.put_back(entries)
         self._loaded.clear()

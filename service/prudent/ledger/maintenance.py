@@ -29,7 +29,7 @@ class Maintenance:
         self._write, self._read, self._states, self._clock = write, read, states, clock
         self._snapshot_every = limits.snapshot_observations
         self._to_snapshot: set[int] = set()
-        self._scrubber = Scrubber(states)
+        self._scrubber = Scrubber(states.quarantine.damaged)
 
     def run(self) -> list[Expire]:
         """One round of chores; the deadlines that have passed."""
@@ -89,14 +89,15 @@ class Maintenance:
                 campaigns.abandon_idle_staged(connection, since)
         if key is not None:
             self._states.drop(key)
-            self._states.damaged.pop(key, None)
+            self._states.quarantine.forget(key)
             with self._write.begin() as connection:
                 campaigns.purge_slice(connection, key, PURGE_ROWS)
 
     def _find_expired(self) -> list[Expire]:
         with self._read.connect() as connection:
             now = campaigns.read_clock(connection) or self._clock()
-            return [Expire(decision_id) for decision_id in decisions.find_due(connection, now, EXPIRE_ROWS)]
+            left_out = self._states.quarantine.held(self._clock())  # they would be found again and again
+            return [Expire(one) for one in decisions.find_due(connection, now, EXPIRE_ROWS, left_out)]
 
 
 class Scrubber:
@@ -107,8 +108,8 @@ class Scrubber:
     since its state in memory was learned from the row as it was.
     """
 
-    def __init__(self, states: States) -> None:
-        self._states = states
+    def __init__(self, damaged: dict[int, str]) -> None:
+        self._damaged = damaged
         self._key = self._sequence = 0
         """The campaign that was read last, and up to where; 0 for its start."""
         self._before: bytes | None = None
@@ -124,9 +125,9 @@ class Scrubber:
             self._turn_to(key)
         rows = log.read_rows(connection, key, self._sequence, head, SCRUB_ROWS)
         changed = log.find_changed(rows, self._before)
-        if changed and key not in self._states.damaged:
-            self._states.damaged[key] = log.describe_changed(changed)
-            logger.error("a log is damaged", campaign_id=campaign_id, fault=self._states.damaged[key])
+        if changed and key not in self._damaged:
+            self._damaged[key] = log.describe_changed(changed)
+            logger.error("a log is damaged", campaign_id=campaign_id, fault=self._damaged[key])
         if len(rows) < SCRUB_ROWS:
             self._turn_to(key + 1)
         else:

@@ -69,6 +69,7 @@ def _receipt(state: CampaignState, row: LogRow, *, duplicate: bool) -> RewardRec
 def _append(
     state: CampaignState, writes: Writes, decision: DecisionRow, arm_id: str, value: float, source: str, now: int
 ) -> LogRow:
+    _check_stored(state, decision, arm_id)
     row = writes.append(
         state,
         LogRow(
@@ -89,6 +90,18 @@ def _append(
     if decision.due_at is not None:
         writes.no_longer_due.add(decision.decision_id)
     return row
+
+
+def _check_stored(state: CampaignState, decision: DecisionRow, arm_id: str) -> None:
+    """Raise ConflictError for a decision that this service cannot have stored: its reward could not be learned."""
+    bytes_expected = 8 * state.policy.feature_map.dimension
+    if (
+        len(decision.features) != bytes_expected
+        or not np.isfinite(features_from_bytes(decision.features)).all()
+        or not (decision.propensity is None or 0.0 < decision.propensity <= 1.0)
+        or not (state.shared or arm_id in state.by_id)
+    ):
+        raise ConflictError("the stored decision is damaged, so nothing can be learned from it: restore a backup")
 
 
 def _check_arm(state: CampaignState, arm_id: str) -> None:

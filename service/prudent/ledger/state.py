@@ -19,6 +19,7 @@ from prudent.campaigns import build_policy, exploration_rule, index_settings, st
 from prudent.core.policy import Policy, SolverCounts
 from prudent.core.snapshot import FORMAT_VERSION, CorruptSnapshotError
 from prudent.errors import InvalidCommandError
+from prudent.ledger.quarantine import BAD_ROWS, BadRowError, Quarantine
 from prudent.store import campaigns, log
 from prudent.store.campaigns import CampaignRow, Standing
 from prudent.store.log import FoldRow
@@ -129,6 +130,8 @@ class CampaignState:
         self.revision = row.revision
 
     def _set_arms(self, rows: list[ArmRow]) -> None:
+        if any(row.position != place for place, row in enumerate(rows)):
+            raise BadRowError("the rows of its arms are incomplete")
         self.arms = [
             Arm(
                 row.arm_id,
@@ -152,6 +155,15 @@ class CampaignState:
         position = None if arm is None or row.sequence <= arm.since else arm.position
         self.policy.observe(self.block_of(row.arm_id), features_from_bytes(row.features), row.reward, position)
         self.sequence = row.sequence
+
+    def fold_all(self, rows: Iterable[FoldRow]) -> None:
+        """Learn the next rows of the log, as they are stored. Raises BadRowError."""
+        for row in rows:
+            try:
+                self.fold(row)
+            except BAD_ROWS as error:
+                why = "it names an arm that the campaign does not have" if isinstance(error, KeyError) else str(error)
+                raise BadRowError(f"row {row.sequence} of its log cannot be learned: {why}") from error
 
     def number(self, row: LogRow) -> LogRow:
         """The row with the next sequence number and the log's digest up to it; it is the head from now on."""
@@ -236,8 +248,7 @@ def catch_up(connection: Connection, state: CampaignState) -> None:
     """Fold what the log has after the state, up to its target."""
     if state.sequence == state.target:
         return
-    for row in log.read_log(connection, state.key, state.sequence, state.target):
-        state.fold(row)
+    state.fold_all(log.read_log(connection, state.key, state.sequence, state.target))
     state.sequence = state.target
 
 
@@ -254,8 +265,7 @@ def load_behind(read: Engine, key: int) -> CampaignState | None:
             standing = campaigns.read_standings(connection, [key]).get(key)
         if not page or standing is None:
             return state
-        for row in page:
-            state.fold(row)
+        state.fold_all(page)
         state.standing = standing
     return state
 
@@ -269,8 +279,7 @@ class States:
         self._states: OrderedDict[int, tuple[CampaignState, int]] = OrderedDict()
         self._keys: dict[str, int] = {}
         self._unmeasured: set[int] = set()
-        self.damaged: dict[int, str] = {}
-        """What is wrong with the logs of campaigns, by key, as far as it has been noticed."""
+        self.quarantine = Quarantine()
 
     def get(self, key: int) -> CampaignState | None:
         """The state of a campaign, which becomes the most recently used."""

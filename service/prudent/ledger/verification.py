@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Engine
 
 from prudent.campaigns import build_policy
 from prudent.core.snapshot import FORMAT_VERSION, CorruptSnapshotError, unpack
+from prudent.ledger.quarantine import BAD_ROWS
 from prudent.ledger.state import CampaignState, open_state
 from prudent.store import campaigns, log
 from prudent.store.failures import find_damage
@@ -99,7 +100,7 @@ def _replay(connection: Connection, state: CampaignState, live: dict[str, Any] |
     for row in log.read_log(connection, state.key, 0, state.target):
         try:
             state.fold(row)
-        except (ValueError, KeyError) as error:
+        except BAD_ROWS as error:
             verdict.faults.append(f"row {row.sequence} of the log cannot be folded: {error!r}")
             return
         if snapshot is not None and row.sequence == snapshot.sequence:

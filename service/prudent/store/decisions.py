@@ -31,6 +31,7 @@ _DUE = (
         decisions.c.due_at.is_not(None),
         decisions.c.due_at <= bindparam("now"),
         campaigns.c.campaign_id.is_not(None),
+        decisions.c.key.not_in(bindparam("left_out", expanding=True)),
     )
     .order_by(decisions.c.due_at)
     .limit(bindparam("limit_"))
@@ -65,9 +66,13 @@ def clear_due(connection: Connection, ids: Iterable[str]) -> None:
     _CLEAR_DUE.execute_many(connection, [{"id_": decision_id} for decision_id in sorted(ids)])
 
 
-def find_due(connection: Connection, now: int, limit: int) -> list[str]:
-    """Ids of decisions whose deadline has passed, earliest first; none of campaigns that are deleted or imported."""
-    return list(connection.execute(_DUE, {"now": now, "limit_": limit}).scalars())
+def find_due(connection: Connection, now: int, limit: int, left_out: Collection[int] = ()) -> list[str]:
+    """Ids of decisions whose deadline has passed, earliest first; none of campaigns that are deleted or imported.
+
+    left_out: keys of campaigns that are not to be searched.
+    """
+    found = connection.execute(_DUE, {"now": now, "limit_": limit, "left_out": list(left_out)})
+    return list(found.scalars())
 
 
 def count_pending(connection: Connection) -> int:

@@ -1,6 +1,9 @@
 """Engines: one for writing, used by the ledger's thread and migrations; a read-only one for everything else."""
 
+import sqlite3
+from collections.abc import Callable
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Engine, create_engine, event
@@ -15,6 +18,8 @@ LOCK_TIMEOUT_MS = 500
 STATEMENT_TIMEOUT_MS = 10_000
 IDLE_IN_TRANSACTION_TIMEOUT_MS = 2_000
 WAL_SIZE_MAX = 64 * 2**20
+NEW_FILE_MODE = 0o600
+"""Of a SQLite file that we create, and so of those beside it: other users of the machine must not read features."""
 WRITERS_MAX = 2
 """One connection is held for batches, the other serves what the same thread writes between them."""
 READERS_MAX = 4
@@ -48,6 +53,8 @@ def create_write_engine(url: URL) -> Engine:
     """An engine for writing. On SQLite a transaction takes the write lock before it reads anything."""
     if url.get_backend_name() == "sqlite":
         engine = _create_sqlite(url, pool_size=WRITERS_MAX)
+        event.listen(engine, "connect", _remember_file(url))
+        event.listen(engine, "close", statements.close_file)
         event.listen(engine, "begin", statements.begin_immediate)
         return engine
     return _create_postgres(url, pool_size=WRITERS_MAX, lock_timeout_ms=LOCK_TIMEOUT_MS)
@@ -84,7 +91,33 @@ def _create_sqlite(url: URL, *, pool_size: int) -> Engine:
         ):
             dbapi.execute(f"PRAGMA {pragma}").close()
 
+    _keep_to_one_file(engine)
     return engine
+
+
+def _keep_to_one_file(engine: Engine) -> None:
+    """Refuse a connection to another file than the first one's. SQLite would create what is not there."""
+    opened: set[tuple[int, int]] = set()
+
+    @event.listens_for(engine, "do_connect")
+    def refuse_another(_dialect: object, _record: object, arguments: tuple[str, ...], _options: object) -> None:
+        path = Path(arguments[0])
+        if opened and (not path.exists() or statements.identity_of(path.stat()) not in opened):
+            raise sqlite3.OperationalError("the database file was removed or replaced")
+
+    @event.listens_for(engine, "connect")
+    def remember(_dbapi: object, _record: object) -> None:
+        opened.add(statements.identity_of(Path(engine.url.database or "").stat()))
+
+
+def _remember_file(url: URL) -> Callable[[Any, Any], None]:
+    """Note what a connection opens; the ledger compares it before it acknowledges."""
+
+    def remember(dbapi: Any, record: Any) -> None:
+        dbapi.execute("SELECT count(*) FROM sqlite_schema").close()  # the first read opens the log
+        statements.OpenedFile(url.database or "", record.info)
+
+    return remember
 
 
 def _create_postgres(url: URL, *, pool_size: int, **options: object) -> Engine:

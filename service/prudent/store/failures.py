@@ -6,6 +6,8 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
+from prudent.errors import LostFileError
+
 _CONFLICTS = {"40001", "40P01"}
 """Serialization failure, deadlock."""
 _LOCK_TIMEOUT = "55P03"
@@ -32,7 +34,7 @@ class Failure(Enum):
 
 def classify(error: Exception) -> Failure:
     """What an exception raised before COMMIT means."""
-    if isinstance(error, PoolTimeoutError):
+    if isinstance(error, PoolTimeoutError | LostFileError):
         return Failure.UNAVAILABLE
     if not isinstance(error, DBAPIError):
         return Failure.DEFECT

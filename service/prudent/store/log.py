@@ -87,7 +87,11 @@ def find_changed(rows: Sequence[LogRow], before: bytes | None) -> list[int]:
     """
     changed = []
     for row in rows:
-        if row.digest is not None and row.digest != digest_of(before, row):
+        try:
+            is_changed = row.digest is not None and row.digest != digest_of(before, row)
+        except (TypeError, struct.error):  # SQLite returns text where a number was, if that is what the page says
+            is_changed = True
+        if is_changed:
             changed.append(row.sequence)
         before = row.digest
     return changed

@@ -7,6 +7,7 @@ directions, so only columns whose Python values the drivers take and return as t
 such values first.
 """
 
+import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
@@ -35,12 +36,19 @@ from sqlalchemy import cast as sql_cast
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.compiler import SQLCompiler
 
+from prudent.errors import LostFileError
+
 Parameters = Sequence[Any] | Mapping[str, Any]
 
 PARAMETERS_MAX = 999
 """Of one SQLite statement, in every version; there is a prepared statement for each number of rows up to there."""
 
 _FLOAT64 = np.dtype("<f8")
+_FILE = "prudent-file"
+"""Where a SQLite connection keeps what it has opened."""
+_FILES = ("the database file", "the database file's -wal", "the database file's -shm")
+_WAL_HEADER_BYTES = 32
+_WAL_MAGIC = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
 
 
 def features_to_bytes(features: NDArray[np.float64]) -> bytes:
@@ -226,3 +234,91 @@ class HeldConnection:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
+
+
+class OpenedFile:
+    """A SQLite file as a connection has opened it, with the log and the index beside it.
+
+    Whatever happens to their names, SQLite goes on in the files that it has open: it would commit into one that is
+    removed, or share one that has a second name with somebody who looks for another log. So the names are compared with
+    what was opened before a transaction and after its commit, before anything is acknowledged.
+    """
+
+    def __init__(self, name: str, info: dict[Any, Any]) -> None:
+        """After the connection's first read, which opens the log. Raises OSError."""
+        resolved = os.path.realpath(name)
+        self._names = (os.path.abspath(name), f"{resolved}-wal", f"{resolved}-shm")  # noqa: PTH100  # keeps links
+        self._opened = [identity_of(os.stat(one)) for one in self._names]  # noqa: PTH116  # the check's own call
+        self._log = os.open(self._names[1], os.O_RDONLY)  # SQLite locks the other two files only
+        self._bytes = self._log_bytes = 0
+        self._log_header = b""
+        info[_FILE] = self
+
+    def close(self) -> None:
+        """When the connection is closed."""
+        os.close(self._log)
+
+    def is_longer(self) -> bool:
+        """Whether the log is at least as long as at the last check: what is cut off now, the next commit would hide."""
+        return os.fstat(self._log).st_size >= self._log_bytes
+
+    def check(self, connection: Connection) -> None:
+        """Raise LostFileError unless the names still lead to what was opened, and nothing of it is cut off."""
+        database, log = self._look(0), self._look(1)
+        self._look(2)
+        if database.st_nlink != 1:
+            raise LostFileError(f"the database file has {database.st_nlink} names (hard links): remove the others")
+        if database.st_size < self._bytes:  # a VACUUM by somebody else shrinks it, too
+            row = fetch(connection, "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size", ())[0]
+            if row[0] > database.st_size:
+                raise LostFileError("the database file was truncated: restore a backup and restart")
+        header = os.pread(self._log, _WAL_HEADER_BYTES, 0)
+        if not log.st_size and self._log_bytes:  # emptied by a checkpoint, which leaves no frames, or by somebody else
+            is_cut = _has_frames(connection)
+        else:  # a log that begins anew may be shorter, and has another header
+            is_cut = log.st_size < self._log_bytes and header == self._log_header
+        if is_cut or (log.st_size and header[:4] not in _WAL_MAGIC):
+            raise LostFileError("the database's write-ahead log was truncated: restore a backup and restart")
+        self._bytes, self._log_bytes, self._log_header = database.st_size, log.st_size, header
+
+    def _look(self, place: int) -> os.stat_result:
+        try:
+            found = os.stat(self._names[place])  # noqa: PTH116  # a third of the cost of Path.stat
+        except FileNotFoundError:
+            what = _FILES[place]
+            raise LostFileError(f"{what} was removed: put it back, or restore a backup and restart") from None
+        except OSError as error:
+            raise LostFileError(f"{_FILES[place]} cannot be reached: {error.strerror}") from error
+        if (found.st_dev, found.st_ino) != self._opened[place]:
+            raise LostFileError(f"{_FILES[place]} was replaced by another: restart to use that one")
+        return found
+
+
+def _has_frames(connection: Connection) -> bool:
+    """Whether SQLite believes that its log has any. It would copy them, and fails where they are gone."""
+    try:
+        return bool(fetch(connection, "PRAGMA wal_checkpoint(PASSIVE)", ())[0][1])
+    except DBAPIError:
+        return True
+
+
+def identity_of(found: os.stat_result) -> tuple[int, int]:
+    """Device and inode: which file it is, whatever its names."""
+    return found.st_dev, found.st_ino
+
+
+def close_file(_dbapi: object, record: Any) -> None:
+    """When a connection is closed, whatever it had opened; an event of the pool."""
+    opened = record.info.pop(_FILE, None)
+    if opened is not None:
+        opened.close()
+
+
+def check_file(connection: Connection, *, briefly: bool = False) -> None:
+    """Raise LostFileError unless the database is still the file that was opened. Only SQLite has one.
+
+    briefly: before a transaction whose commit is followed by a whole check, look only for what it would not find.
+    """
+    opened = connection.info.get(_FILE)
+    if opened is not None and not (briefly and opened.is_longer()):
+        opened.check(connection)
