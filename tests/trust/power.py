@@ -48,13 +48,8 @@ def read_events(trace: Iterable[str], folder: Path) -> Iterator[Event]:
         yield from _began(text, folder)
         if text.endswith("<unfinished ...>"):
             begun[thread] = text
-        elif (result := _last(_ENDED, text)) is not None:
-            yield from _ended(text, int(result), folder)
-
-
-def _last(pattern: re.Pattern[str], text: str) -> str | None:
-    found = pattern.findall(text[-40:])
-    return found[-1] if found else None
+        elif text.startswith(("fsync(", "fdatasync(", "openat(")) and (results := _ENDED.findall(text)):
+            yield from _ended(text, int(results[-1]), folder)
 
 
 def _began(text: str, folder: Path) -> Iterator[Event]:
@@ -126,7 +121,8 @@ class Disk:
             for one in self.pending.pop(event.file, []):
                 _write(content, one.place, one.data) if one.kind == "write" else _cut(content, one.place)
             self.durable[event.file] = bytes(content)
-        elif event.kind == "create" and event.file not in self.durable:
+        elif event.kind == "create" and (event.file not in self.durable or self.entries.get(event.file) is False):
+            self._forget(event.file)
             self.durable[event.file] = b""
             self.entries[event.file] = True
         elif event.kind == "unlink":

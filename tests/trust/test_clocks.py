@@ -21,6 +21,13 @@ SWEEP_SECONDS = 2.5
 """In which deadlines are looked for at least once."""
 
 
+def set_clock(offset: Path, seconds: int) -> None:
+    """Move the machine's clock by so much from what it is."""
+    written = offset.with_suffix(".new")
+    written.write_text(str(seconds), encoding="ascii")
+    written.replace(offset)
+
+
 def pending(server: Server, count: int) -> int:
     """How many decisions of a campaign with a deadline of an hour have been given up and learned."""
     with httpx.Client(base_url=server.url, timeout=30, trust_env=False) as http:
@@ -58,22 +65,22 @@ def listed(server: Server) -> list[str]:
 def test_a_clock_that_is_set(make_server: MakeServer, database_url: str, tmp_path: Path, promise: Promise) -> None:
     """R12. Daylight saving by hand, a wrong time server, a machine that wakes up in 1970."""
     offset = tmp_path / "offset"
-    offset.write_text("0", encoding="ascii")
+    set_clock(offset, 0)
     command = (sys.executable, "-m", "tests.trust.shifted")
     server = make_server(database_url, environment={OFFSET_FILE: str(offset)}, command=command)
     record, ids = Record(), []
     create_campaigns(server.url)
     pending(server, 3)
     for seconds in SETTINGS:
-        offset.write_text(str(seconds), encoding="ascii")
+        set_clock(offset, seconds)
         asyncio.run(Load(server.url, record).run(0.2))
         ids += made_ids(server)
-    offset.write_text(str(DAY), encoding="ascii")
+    set_clock(offset, DAY)
     time.sleep(SWEEP_SECONDS)
     given_up = pending(server, 0)
     for seconds in (-DAY, -400 * DAY):
         server.stop()
-        offset.write_text(str(seconds), encoding="ascii")
+        set_clock(offset, seconds)
         server.start()
         asyncio.run(Load(server.url, record).run(0.2))
         ids += made_ids(server)
@@ -82,7 +89,7 @@ def test_a_clock_that_is_set(make_server: MakeServer, database_url: str, tmp_pat
     given_up += pending(server, 0)
     name = database_url.partition(":")[0]
     server.stop()
-    offset.write_text(str(DAY), encoding="ascii")
+    set_clock(offset, DAY)
     server.start()
     if name == "sqlite":  # whose only clock is the machine's, which a start trusts
         wait_for(lambda: pending(server, 0) == 3, "deadlines that have passed are not learned")

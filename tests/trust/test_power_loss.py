@@ -9,6 +9,7 @@ from pathlib import Path
 
 import httpx
 import orjson
+import psutil
 import pytest
 
 from prudent.ledger.verification import verify
@@ -41,17 +42,21 @@ def traced(make_server: MakeServer, folder: Path, trace: Path) -> dict[str, byte
             for item in items[::3]:
                 body = {"decision_id": item["decision_id"], "reward": number * 0.37 % 1}
                 http.post("/reward", json=body).raise_for_status()
-    server.stop(60)
+    assert server.process is not None
+    (program,) = psutil.Process(server.process.pid).children()  # strace does not hand signals on
+    program.terminate()
+    server.process.wait(120)
     return before
 
 
 def acknowledged(sent: bytes) -> list[tuple[str, str]]:
-    """Table and decision id of each success that a server's answer tells of."""
-    head, _, body = sent.partition(b"\r\n\r\n")
-    if b" 200 " not in head.partition(b"\r\n")[0] or not body.startswith(b"{"):
+    """Table and decision id of each success in a part of an answer. Its head and its body are sent one by one."""
+    start = sent.find(b"{")
+    if start < 0:
         return []
-    reply = orjson.loads(body)
-    done = [one for one in reply.get("items", [reply]) if one.get("status", 200) == 200 and "decision_id" in one]
+    reply = orjson.loads(sent[start:])
+    items = reply.get("items", [reply])
+    done = [one for one in items if one.get("status", 200) == 200 and "decision_id" in one]
     return [("observations" if "sequence" in one else "decisions", one["decision_id"]) for one in done]
 
 
@@ -92,7 +97,7 @@ def test_the_power_goes_at_any_moment(make_server: MakeServer, tmp_path: Path, p
             told += acknowledged(event.data) if event.kind == "send" else []
         done = cut
         found = disk.after_a_cut(draw)
-        torn += any(disk.pending.values())
+        torn += any(writes for name, writes in disk.pending.items() if name.endswith((".db", "-wal")))
         again = tmp_path / "again"
         again.mkdir()
         for name, content in found.items():
@@ -113,5 +118,5 @@ def test_the_power_goes_at_any_moment(make_server: MakeServer, tmp_path: Path, p
     )
     assert wrong == []
     assert len(told) > PAIRS * 8
-    assert copied >= 3
+    assert copied >= 2
     assert torn > 0

@@ -80,7 +80,7 @@ def _append(
             observation_id=None,
             arm_id=arm_id,
             features=decision.features,
-            reward=value,
+            reward=value + 0.0,  # -0.0 becomes 0.0, as which SQLite stores it
             source=source,
             propensity=decision.propensity,
             observed_at=now,
@@ -155,7 +155,7 @@ def _warm_start_row(state: CampaignState, one: WarmStart, place: str, now: int) 
         observation_id=one.observation_id,
         arm_id=one.arm_id,
         features=features_to_bytes(features),
-        reward=one.reward,
+        reward=one.reward + 0.0,
         source="warm-start",
         propensity=one.propensity,
         observed_at=now if one.observed_at is None else one.observed_at,

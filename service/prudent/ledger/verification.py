@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Engine
 
 from prudent.campaigns import build_policy
 from prudent.core.snapshot import FORMAT_VERSION, CorruptSnapshotError, unpack
-from prudent.ledger.quarantine import BAD_ROWS
+from prudent.ledger.quarantine import BAD_ROWS, BadRowError
 from prudent.ledger.state import CampaignState, open_state
 from prudent.store import campaigns, log
 from prudent.store.failures import find_damage
@@ -68,7 +68,11 @@ def verify_campaign(
     # the live state first: it can only be at or behind what is read from the database afterwards
     live = None if live_model is None else live_model(campaign_id)
     with engine.connect() as connection:
-        state = open_state(connection, key)
+        try:
+            state = open_state(connection, key)
+        except BAD_ROWS as error:
+            fault = str(error) if isinstance(error, BadRowError) else type(error).__name__
+            return Verdict(campaign_id, 0, faults=[f"its configuration or its arms cannot be read: {fault}"])
         if state is None:
             return Verdict(campaign_id, 0, faults=["the campaign was deleted meanwhile"])
         verdict = Verdict(campaign_id, state.target)
