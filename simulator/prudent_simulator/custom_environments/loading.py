@@ -3,13 +3,14 @@
 import json
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from prudent_simulator.custom_environments.environment import OwnEnvironment, OwnEnvironmentError
-from prudent_simulator.custom_environments.schema import EnvironmentFile
+from prudent_simulator.custom_environments.laws import Law
+from prudent_simulator.custom_environments.schema import EnvironmentFile, Risk
 from prudent_simulator.extras import MissingExtraError, needed_for
 
 SUFFIX = ".yaml"
@@ -17,8 +18,16 @@ BYTES_MAX = 1_000_000
 _ERRORS_MAX = 10
 _SHIPPED = resources.files("prudent_simulator.custom_environments") / "files"
 _VARIANTS = ("number", "context", "law")
-_LAWS = ("normal", "two-piece-normal", "beta", "uniform", "discrete", "mixture")
-_MEASURES = ("mean", "expectile", "entropic")
+
+
+def _tags(union: Any) -> frozenset[str]:
+    """The values of a union's discriminator, as its members declare them."""
+    members, field = get_args(union)
+    kinds = get_args(members)
+    return frozenset(tag for kind in kinds for tag in get_args(kind.model_fields[field.discriminator].annotation))
+
+
+_LAWS, _MEASURES = _tags(Law), _tags(Risk)
 
 
 class EnvironmentFileError(Exception):

@@ -1,12 +1,13 @@
-"""Each arm's mean and its expectiles at several downside weights, from a log, and where the best arm changes.
+"""Each arm's mean and its risk along the dial of a measure, from a log, and where the best arm changes.
 
 Rewards of an arm are taken as they are, whatever led to its being chosen: if the incumbent gave an arm the easy cases,
 the arm looks better than it is.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 import numpy as np
 
@@ -14,7 +15,6 @@ from prudent_simulator.environments import BoolArray, FloatArray
 from prudent_simulator.offline_evaluation.measures import Measure
 from prudent_simulator.offline_evaluation.reading import Log
 
-WEIGHTS = (1.0, 2.0, 4.0, 9.0, 19.0)
 _GRID = 400
 _HALVINGS = 40
 _EQUAL = 1e-9
@@ -22,10 +22,64 @@ _EQUAL = 1e-9
 
 
 @dataclass(frozen=True)
-class Change:
-    """Above this downside weight, another arm is best. before, after: its name, or those of several equal ones."""
+class Dial:
+    """How cautious a measure is, from the first of the values to the last.
 
-    downside_weight: float
+    key: its name in JSON; noun: in a sentence; first: what the first value is. rewards_min: how many an arm should have
+    for the last value. measure: from a value.
+    """
+
+    key: str
+    noun: str
+    first: str
+    values: tuple[float, ...]
+    rewards_min: int
+    measure: Callable[[float], Measure]
+
+    def grid(self) -> FloatArray:
+        """Values in fine steps: equal ratios, or equal differences where the first is 0."""
+        space = np.geomspace if self.values[0] > 0.0 else np.linspace
+        return np.asarray(space(self.values[0], self.values[-1], _GRID))
+
+    def between(self, low: float, high: float) -> float:
+        """The middle of two values, as the grid goes."""
+        return math.sqrt(low * high) if self.values[0] > 0.0 else 0.5 * (low + high)
+
+
+class DialName(StrEnum):
+    """The measures that have one."""
+
+    EXPECTILE = "expectile"
+    CVAR = "cvar"
+    QUANTILE = "quantile"
+    MEAN_VARIANCE = "mean-variance"
+
+
+# At weight w about one reward in 1 + w decides as much as all others together; at level a the lowest share a decides.
+DIALS: dict[str, Dial] = {
+    "expectile": Dial(
+        "downside_weight", "downside weight", "the mean", (1.0, 2.0, 4.0, 9.0, 19.0), 200,
+        lambda weight: Measure("expectile", 1.0 / (1.0 + weight)),
+    ),
+    "cvar": Dial(
+        "level", "level", "the mean", (1.0, 0.5, 0.25, 0.1, 0.05), 200, lambda level: Measure("cvar", level)
+    ),
+    "quantile": Dial(
+        "level", "level", "the median", (0.5, 0.25, 0.1, 0.05), 200, lambda level: Measure("quantile", level)
+    ),
+    "mean-variance": Dial(
+        "aversion", "aversion", "the mean", (0.0, 0.5, 1.0, 1.5, 2.0), 50,
+        lambda aversion: Measure("mean-variance", aversion, "deviation"),
+    ),
+}  # fmt: skip
+"""By measure. Of mean-variance the deviation is punished."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """From this value of the dial on, another arm is best. before, after: its name, or those of several equal ones."""
+
+    at: float
     before: str
     after: str
     words: str
@@ -33,13 +87,14 @@ class Change:
 
 @dataclass(frozen=True)
 class ArmRisks:
-    """What K arms are worth at W weights.
+    """What K arms are worth at the W values of a dial.
 
-    counts: (K,) rewards; risks: (K, W), the first of which is the mean; leaders: at each weight the arms with the
-    largest risk, one unless several are equal; best_share: (K, W), in which share of the resamples the arm is the
-    best, equals sharing; changes: of the leaders, from weight 1 to 19.
+    counts: (K,) rewards; risks: (K, W); leaders: at each value the arms with the largest risk, one unless several are
+    equal; best_share: (K, W), in which share of the resamples the arm is the best, equals sharing; changes: of the
+    leaders, from the first value to the last.
     """
 
+    dial: Dial
     arms: list[str]
     counts: list[int]
     risks: FloatArray
@@ -49,17 +104,13 @@ class ArmRisks:
 
     @property
     def best(self) -> list[str | None]:
-        """Name of the best arm at each weight, None where several are equal."""
+        """Name of the best arm at each value, None where several are equal."""
         return [arms[0] if len(arms) == 1 else None for arms in self.leaders]
 
 
-def _measure(weight: float) -> Measure:
-    return Measure("expectile", 1.0 / (1.0 + weight))
-
-
-def _risks(samples: list[FloatArray], weights: Sequence[float]) -> FloatArray:
-    """Give the risk of each sample at each weight, (K, W)."""
-    return np.array([[_measure(weight).of_sample(sample) for weight in weights] for sample in samples])
+def _risks(samples: list[FloatArray], dial: Dial, values: Sequence[float]) -> FloatArray:
+    """Give the risk of each sample at each value, (K, W)."""
+    return np.array([[dial.measure(value).of_sample(sample) for value in values] for sample in samples])
 
 
 def _are_best(risks: FloatArray, samples: list[FloatArray]) -> BoolArray:
@@ -69,14 +120,14 @@ def _are_best(risks: FloatArray, samples: list[FloatArray]) -> BoolArray:
     return are_best
 
 
-def _leaders(samples: list[FloatArray], weight: float) -> list[int]:
-    return np.flatnonzero(_are_best(_risks(samples, [weight]), samples)[:, 0]).tolist()
+def _leaders(samples: list[FloatArray], dial: Dial, value: float) -> list[int]:
+    return np.flatnonzero(_are_best(_risks(samples, dial, [value]), samples)[:, 0]).tolist()
 
 
-def _changes(arms: list[str], samples: list[FloatArray]) -> list[Change]:
-    """Look along a fine grid of weights, and halve the steps in which the best arms change."""
-    grid = np.geomspace(WEIGHTS[0], WEIGHTS[-1], _GRID)
-    leaders = [_leaders(samples, float(weight)) for weight in grid]
+def _changes(arms: list[str], samples: list[FloatArray], dial: Dial) -> list[Change]:
+    """Look along a fine grid of values, and halve the steps in which the best arms change."""
+    grid = dial.grid()
+    leaders = [_leaders(samples, dial, float(value)) for value in grid]
     changes = []
     for place in range(1, _GRID):
         before, after = leaders[place - 1], leaders[place]
@@ -84,12 +135,12 @@ def _changes(arms: list[str], samples: list[FloatArray]) -> list[Change]:
             continue
         low, high = float(grid[place - 1]), float(grid[place])
         for _ in range(_HALVINGS):
-            middle = math.sqrt(low * high)
-            if _leaders(samples, middle) == before:
+            middle = dial.between(low, high)
+            if _leaders(samples, dial, middle) == before:
                 low = middle
             else:
                 high = middle
-        changes.append(_change(high, [arms[k] for k in before], [arms[k] for k in after]))
+        changes.append(_change(dial, high, [arms[k] for k in before], [arms[k] for k in after]))
     return changes
 
 
@@ -97,7 +148,7 @@ def _together(arms: Sequence[str]) -> str:
     return arms[0] if len(arms) == 1 else f"{', '.join(arms[:-1])} and {arms[-1]}"
 
 
-def _change(weight: float, before: Sequence[str], after: Sequence[str]) -> Change:
+def _change(dial: Dial, value: float, before: Sequence[str], after: Sequence[str]) -> Change:
     """Say who is better than whom: an arm that leads on both sides is not better than before."""
     gone = [arm for arm in before if arm not in after]
     if not gone:
@@ -106,48 +157,55 @@ def _change(weight: float, before: Sequence[str], after: Sequence[str]) -> Chang
         what = f"{after[0]} is better than {_together(gone)}"
     else:
         what = f"{_together(after)} are equal, and better than {_together(gone)}"
-    words = f"From a downside weight of {weight:.3g} on, {what}."
-    return Change(weight, _together(before), _together(after), words)
+    article = "an" if dial.noun[0] in "aeiou" else "a"
+    words = f"From {article} {dial.noun} of {value:.3g} on, {what}."
+    return Change(value, _together(before), _together(after), words)
 
 
-def arm_risks(log: Log, resamples: int, seed: int) -> ArmRisks:
-    """Compare the arms of a log. resamples: of the bootstrap, arm by arm; seed: of its random numbers."""
+def arm_risks(log: Log, resamples: int, seed: int, measure: str = "expectile") -> ArmRisks:
+    """Compare the arms of a log. resamples: of the bootstrap, arm by arm; seed: of its random numbers.
+
+    measure: one of `DIALS`.
+    """
+    dial = DIALS[measure]
     arms = list(dict.fromkeys(row.arm for row in log.rows))
     samples = [np.sort([row.reward for row in log.rows if row.arm == arm]) for arm in arms]
-    risks = _risks(samples, WEIGHTS)
+    risks = _risks(samples, dial, dial.values)
     generator = np.random.default_rng(seed)
     wins = np.zeros_like(risks)
     for _ in range(resamples):
         drawn = [generator.choice(sample, size=sample.size) for sample in samples]
-        winners = _are_best(_risks(drawn, WEIGHTS), drawn)
+        winners = _are_best(_risks(drawn, dial, dial.values), drawn)
         wins += winners / winners.sum(axis=0)
     leaders = [[arms[k] for k in np.flatnonzero(column)] for column in _are_best(risks, samples).T]
     counts = [sample.size for sample in samples]
-    return ArmRisks(arms, counts, risks, leaders, wins / resamples, _changes(arms, samples))
+    return ArmRisks(dial, arms, counts, risks, leaders, wins / resamples, _changes(arms, samples, dial))
 
 
 def in_words(result: ArmRisks) -> list[str]:
     """Say what the table means."""
     if len(result.arms) == 1:
         return ["The log has one arm only: there is nothing to choose."]
-    first = result.leaders[0]
+    first, dial = result.leaders[0], result.dial
+    last = f"{dial.values[-1]:g}"
     are = "is best" if len(first) == 1 else "are equal" if len(first) == len(result.arms) else "are equal, and best"
     if not result.changes:
-        words = [f"{_together(first)} {are} by the mean and at every downside weight up to {WEIGHTS[-1]:g}."]
+        reach = "up to" if dial.values[-1] > dial.values[0] else "down to"
+        words = [f"{_together(first)} {are} by {dial.first} and at every {dial.noun} {reach} {last}."]
     else:
-        words = [f"By the mean, {_together(first)} {are}.", *(change.words for change in result.changes)]
+        words = [f"By {dial.first}, {_together(first)} {are}.", *(change.words for change in result.changes)]
     unsure = [
-        f"{weight:g} ({name}, in {share:.0%} of the resamples)"
-        for weight, name, share in zip(WEIGHTS, result.best, result.best_share.max(axis=0), strict=True)
+        f"{value:g} ({name}, in {share:.0%} of the resamples)"
+        for value, name, share in zip(dial.values, result.best, result.best_share.max(axis=0), strict=True)
         if name is not None and share < 0.9
     ]
     if unsure:
-        words.append(f"The log does not settle which arm is best at downside weight {'; '.join(unsure)}.")
-    # At weight w about one reward in 1 + w decides as much as all others together.
-    short = [arm for arm, count in zip(result.arms, result.counts, strict=True) if count < 10.0 * (1.0 + WEIGHTS[-1])]
+        words.append(f"The log does not settle which arm is best at {dial.noun} {'; '.join(unsure)}.")
+    short = [arm for arm, count in zip(result.arms, result.counts, strict=True) if count < dial.rewards_min]
     if short:
+        end = f"large {dial.noun}s" if dial.values[-1] > dial.values[0] else f"small {dial.noun}s"
         words.append(
-            f"Fewer than {10 * (1 + WEIGHTS[-1]):.0f} rewards: {', '.join(short)}. Rare bad outcomes may be missing, "
-            "and then the risks at large weights look too good."
+            f"Fewer than {dial.rewards_min} rewards: {', '.join(short)}. Rare bad outcomes may be missing, "
+            f"and then the risks at {end} look too good."
         )
     return words

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from prudent_client import ClientError, UnreachableError
 from prudent_simulator.client import Client
-from prudent_simulator.offline_evaluation.arm_risks import WEIGHTS, arm_risks, in_words
+from prudent_simulator.offline_evaluation.arm_risks import ArmRisks, DialName, arm_risks, in_words
 from prudent_simulator.offline_evaluation.campaign import CampaignOptions, campaign_of
 from prudent_simulator.offline_evaluation.estimates import Session
 from prudent_simulator.offline_evaluation.measures import RESAMPLES_MAX, Measure
@@ -50,15 +50,35 @@ def risk_command(
     reward_column: RewardColumn = "reward",
     resamples: Resamples = 1000,
     seed: Seed = 0,
+    measure: Annotated[
+        DialName,
+        typer.Option(
+            help="expectile by downside weight, cvar or quantile by level, mean-variance by aversion to deviations."
+        ),
+    ] = DialName.EXPECTILE,
     as_json: AsJson = False,
 ) -> None:
-    """Show each arm's mean and its risk at downside weights 1 to 19, and where the best arm changes."""
+    """Show each arm's mean and its risk from mild to strong caution, and where the best arm changes."""
     log = read_log(file, Columns(arm=arm_column, reward=reward_column), rewards_only=True)
-    result = arm_risks(log, resamples, seed)
+    result = arm_risks(log, resamples, seed, measure)
     if as_json:
-        _print_json({"downside_weights": WEIGHTS, **asdict(result), "best": result.best, "words": in_words(result)})
+        _print_json(_as_json(result))
     else:
         print_arm_risks(output_console(), result)
+
+
+def _as_json(result: ArmRisks) -> dict[str, Any]:
+    """The result, with the dial's values and those of the changes under its name."""
+    key = result.dial.key
+    content = {name: value for name, value in vars(result).items() if name not in {"dial", "changes"}}
+    changes = [{key: change.at, **{k: v for k, v in vars(change).items() if k != "at"}} for change in result.changes]
+    return {
+        f"{key}s": result.dial.values,
+        **content,
+        "changes": changes,
+        "best": result.best,
+        "words": in_words(result),
+    }
 
 
 def replay_command(
@@ -131,7 +151,7 @@ def replay_command(
             client=client,
             log=log,
             campaign_id=name,
-            measure=Measure.of(created["risk"]),
+            measure=Measure.of_campaign(created["risk"]),
             run_id=name,
             resamples=resamples,
             seed=seed,

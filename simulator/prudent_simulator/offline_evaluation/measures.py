@@ -7,6 +7,8 @@ masses:
 
 - mean: m = sum q y.
 - entropic: log(sum q exp(gamma y)) / gamma.
+- cvar at level a: the largest of q - sum q_i (q - y_i)+ / a over q; quantile: the smallest q at which it is that large.
+- mean-variance: m - l sqrt(sum q (y - m)^2), or m - l/2 sum q (y - m)^2. moment: sum q T(y).
 - expectile at level p <= 1/2: the root of p (m - v + B(v)) = (1 - p) B(v), with the shortfall B(v) = sum q (v - y)+.
   This is the balance p E(Y - v)+ = (1 - p) E(v - Y)+ with E(Y - v)+ = E Y - v + E(v - Y)+ put in, and at p = 1/2 it
   is the mean. Above 1/2 it is minus the expectile of -y at 1 - p. The root is unique, as B rises and 2 p - 1 <= 0.
@@ -28,22 +30,37 @@ RESAMPLES_MAX = 100_000
 
 @dataclass(frozen=True)
 class Measure:
-    """A risk measure. dial: the level of an expectile or gamma of the entropic risk."""
+    """A risk measure. dial: a level, gamma, or the aversion of mean-variance.
+
+    of: what mean-variance punishes, or the kind of a moment; parameters: of a moment, by name.
+    """
 
     name: str
     dial: float = 0.0
+    of: str = ""
+    parameters: tuple[tuple[str, float], ...] = ()
 
     @classmethod
-    def of(cls, risk: dict[str, Any]) -> "Measure":
+    def of_campaign(cls, risk: dict[str, Any]) -> "Measure":
         """Take it from a campaign as the service resolved it."""
         name = risk["measure"]
-        return cls(name, float(risk["level"] if name == "expectile" else risk.get("gamma", 0.0)))
+        given = {key: value for key, value in risk.items() if key not in {"measure", "of"} and value is not None}
+        if name == "moment":
+            return cls(name, 0.0, risk["of"], tuple(given.items()))
+        dial = given.get({"entropic": "gamma", "mean-variance": "aversion"}.get(name, "level"), 0.0)
+        return cls(name, float(dial), risk.get("of") or "")
 
     def __str__(self) -> str:
+        dial = f"{self.dial:.4g}"
         if self.name == "expectile":
-            weight = (1.0 - self.dial) / self.dial
-            return f"expectile at level {self.dial:.4g} (downside weight {weight:.4g})"
-        return f"entropic risk, gamma {self.dial:.4g}" if self.name == "entropic" else "mean"
+            return f"expectile at level {dial} (downside weight {(1.0 - self.dial) / self.dial:.4g})"
+        if self.name == "mean-variance":
+            penalty = f"{dial} deviations" if self.of == "deviation" else f"{self.dial / 2:.4g} times the variance"
+            return f"mean less {penalty}"
+        if self.name == "moment":
+            return " ".join(["moment", self.of, *(f"{key} {value:.4g}" for key, value in self.parameters)])
+        shown = {"entropic": f"entropic risk, gamma {dial}", "cvar": f"CVaR at level {dial}"}
+        return shown.get(self.name, f"quantile at level {dial}" if self.name == "quantile" else self.name)
 
     def of_sample(self, rewards: FloatArray) -> float:
         """Give the risk of rewards, (n,), that count the same."""
@@ -59,7 +76,40 @@ class Measure:
             return _expectile(rewards, masses, self.dial)
         if self.name == "entropic":
             return float(logsumexp(self.dial * rewards, b=masses)) / self.dial
-        return float(masses @ rewards)
+        if self.name in {"cvar", "quantile"}:
+            quantile, cvar = _worst(rewards, masses, self.dial)
+            return cvar if self.name == "cvar" else quantile
+        if self.name == "moment":
+            return float(masses @ _outcomes(rewards, self.of, dict(self.parameters)))
+        mean = float(masses @ rewards)
+        if self.name == "mean-variance":
+            variance = float(masses @ (rewards - mean) ** 2)
+            return mean - (self.dial * math.sqrt(variance) if self.of == "deviation" else self.dial / 2 * variance)
+        return mean
+
+
+def _worst(rewards: FloatArray, masses: FloatArray, level: float) -> tuple[float, float]:
+    """Give the quantile and the CVaR. The slope 1 - F(q) / level of what is maximised changes sign at the quantile."""
+    order = np.argsort(rewards, kind="stable")
+    values, below = rewards[order], masses[order]
+    place = min(int(np.searchsorted(np.cumsum(below), level * (1.0 - 1e-12))), values.size - 1)
+    quantile = float(values[place])
+    return quantile, quantile - float(below[:place] @ (quantile - values[:place])) / level
+
+
+def _outcomes(rewards: FloatArray, kind: str, parameters: dict[str, float]) -> FloatArray:
+    """Give T(y) of a moment, (n,)."""
+    if kind == "above":
+        return np.where(rewards >= parameters["threshold"], 1.0, 0.0)
+    if kind == "shortfall":
+        return np.minimum(rewards - parameters["threshold"], 0.0)
+    if kind == "capped":
+        return np.clip(rewards, parameters["lower"], parameters["upper"])
+    if kind == "gain-loss":
+        distance = rewards - parameters["reference"]
+        return parameters["reference"] + np.where(distance > 0.0, distance, parameters["factor"] * distance)
+    found: FloatArray = np.log(rewards) if kind == "log" else rewards ** parameters["exponent"]
+    return found
 
     def error_of(self, rewards: FloatArray, masses: FloatArray, counts: FloatArray, risk: float) -> float:
         """Give the standard error of the risk of a sample, by its influence function; (n,) arrays.

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from rich.console import Console
 from rich.table import Table
 
-from prudent_simulator.offline_evaluation.arm_risks import WEIGHTS, ArmRisks, in_words
+from prudent_simulator.offline_evaluation.arm_risks import ArmRisks, in_words
 from prudent_simulator.offline_evaluation.estimates import FEW_ROWS, Value
 from prudent_simulator.offline_evaluation.measures import Measure
 from prudent_simulator.offline_evaluation.shadow import RARE_BELOW, Bin, Shadow
@@ -27,11 +27,13 @@ def _say(console: Console, text: str) -> None:
 
 def print_arm_risks(console: Console, result: ArmRisks) -> None:
     """Print each arm's risks, the best of each column marked, and what they mean."""
-    table = Table(title="What each arm was worth, by downside weight (1 is the mean); * is the best")
+    dial = result.dial
+    shown = f"by {dial.noun} ({dial.values[0]:g} is {dial.first})"
+    table = Table(title=f"What each arm was worth, {shown}; * is the best")
     table.add_column("Arm")
     table.add_column("Rewards", justify="right")
-    for weight in WEIGHTS:
-        table.add_column(f"{weight:g}", justify="right")
+    for value in dial.values:
+        table.add_column(f"{value:g}", justify="right")
     for place, arm in enumerate(result.arms):
         marks = ["*" if arm in leaders else "" for leaders in result.leaders]
         values = [f"{mark}{_number(risk)}" for mark, risk in zip(marks, result.risks[place], strict=True)]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from prudent_simulator.offline_evaluation.arm_risks import WEIGHTS, arm_risks, in_words
+from prudent_simulator.offline_evaluation.arm_risks import DIALS, arm_risks, in_words
 from prudent_simulator.offline_evaluation.reading import read_log
 
 
@@ -22,13 +22,13 @@ def test_the_couriers(tmp_path: Path) -> None:
     result = arm_risks(read_log(couriers(tmp_path, 40)), resamples=50, seed=0)
     assert (result.arms, result.counts) == (["steady", "bold"], [400, 400])
     bold = np.repeat([0.9, -1.0], [9, 1])
-    expected = [[0.6] * 5, [stats.expectile(bold, alpha=1.0 / (1.0 + weight)) for weight in WEIGHTS]]
+    expected = [[0.6] * 5, [stats.expectile(bold, alpha=1.0 / (1.0 + weight)) for weight in DIALS["expectile"].values]]
     np.testing.assert_allclose(result.risks, expected, atol=1e-9)
     assert result.risks[1, 3] == pytest.approx(-0.05)
     assert result.best == ["bold", "steady", "steady", "steady", "steady"]
     (change,) = result.changes
     assert (change.before, change.after) == ("bold", "steady")
-    assert change.downside_weight == pytest.approx(1.6875, abs=1e-6)
+    assert change.at == pytest.approx(1.6875, abs=1e-6)
     assert in_words(result) == [
         "By the mean, bold is best.",
         "From a downside weight of 1.69 on, steady is better than bold.",
@@ -76,3 +76,21 @@ def test_one_arm_and_one_best_arm(tmp_path: Path) -> None:
     path.write_text("arm,reward\na,1\na,2\nb,0\n")
     first = in_words(arm_risks(read_log(path), 20, 0))[0]
     assert first == "a is best by the mean and at every downside weight up to 19."
+
+
+@pytest.mark.parametrize(
+    ("measure", "bold", "at", "words"),
+    [
+        ("cvar", [0.71, 0.52, 0.14, -1.0, -1.0], 19 / 30, "From a level of 0.633 on, steady is better than bold."),
+        ("quantile", [0.9, 0.9, -1.0, -1.0], 0.1, "From a level of 0.1 on, steady is better than bold."),
+        ("mean-variance", [0.71, 0.425, 0.14, -0.145, -0.43], 0.11 / 0.57, "From an aversion of 0.193 on, steady"),
+    ],
+)
+def test_the_couriers_along_other_dials(tmp_path: Path, measure: str, bold: list[float], at: float, words: str) -> None:
+    """The best tenth would be averaged for the worst, or the point of change be that of another measure."""
+    result = arm_risks(read_log(couriers(tmp_path, 40)), 20, 0, measure)
+    np.testing.assert_allclose(result.risks, [[0.6] * len(bold), bold], atol=1e-9)
+    (change,) = result.changes
+    assert change.at == pytest.approx(at, abs=1e-6)
+    assert change.words.startswith(words)
+    assert in_words(result)[0] == f"By {result.dial.first}, bold is best."

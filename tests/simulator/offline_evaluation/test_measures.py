@@ -125,3 +125,45 @@ def test_bootstrap_intervals_cover_and_repeat() -> None:
     assert 176 <= hits <= 198, hits
     np.testing.assert_array_equal(drawn, bootstrap(risk, 150, 200, np.random.default_rng(199)))
     assert interval(np.array([1.0, math.nan])) is None
+
+
+def test_the_measures_in_stages_by_hand() -> None:
+    """A log would be judged by another share, or a surplus be punished as a loss."""
+    rewards = np.array([4.0, 1.0, 2.0, 3.0])
+    assert Measure("cvar", 0.5).of_sample(rewards) == pytest.approx(1.5)
+    assert Measure("cvar", 0.375).of_sample(rewards) == pytest.approx(4 / 3)
+    assert Measure("cvar", 1.0).of_sample(rewards) == pytest.approx(2.5)
+    assert Measure("quantile", 0.3).of_sample(rewards) == 2.0
+    assert Measure("mean-variance", 2.0, "deviation").of_sample(rewards) == pytest.approx(2.5 - 2 * math.sqrt(1.25))
+    assert Measure("mean-variance", 2.0, "variance").of_sample(rewards) == pytest.approx(1.25)
+    for risk, expected in (
+        ({"of": "above", "threshold": 2.0}, 0.75),
+        ({"of": "shortfall", "threshold": 2.0}, -0.25),
+        ({"of": "capped", "lower": 1.5, "upper": 3.0}, 2.375),
+        ({"of": "gain-loss", "reference": 2.0, "factor": 3.0}, 2.0),
+        ({"of": "power", "exponent": 2.0}, 7.5),
+        ({"of": "log"}, math.log(24) / 4),
+    ):
+        measure = Measure.of_campaign({"measure": "moment", "lower": None, **risk})
+        assert measure.of_sample(rewards) == pytest.approx(expected)
+    # of masses that sum to less than the level nothing lies below the worst case: the largest reward bounds it
+    assert Measure("cvar", 0.5).of_masses(rewards, np.full(4, 0.1)) == pytest.approx(4.0 - 0.1 * 6 / 0.5)
+
+
+def test_measures_say_what_they_are() -> None:
+    """A report would name one measure and show another."""
+    shown = {
+        str(Measure.of_campaign(risk))
+        for risk in (
+            {"measure": "cvar", "level": 0.1},
+            {"measure": "quantile", "level": 0.1},
+            {"measure": "mean-variance", "aversion": 1.5, "of": "deviation"},
+            {"measure": "moment", "of": "above", "threshold": 2.0},
+        )
+    }
+    assert shown == {
+        "CVaR at level 0.1",
+        "quantile at level 0.1",
+        "mean less 1.5 deviations",
+        "moment above threshold 2",
+    }

@@ -39,7 +39,7 @@ def session_of(client: Client, log: Log, name: str, **changes: Any) -> tuple[Ses
     campaign_id = f"test-replay.{name}"
     body = campaign_of(log, CAUTIOUS, campaign_id) | changes
     created = client.create_campaign(body)
-    measure = Measure.of(created["risk"])
+    measure = Measure.of_campaign(created["risk"])
     return Session(client, log, campaign_id, measure, campaign_id, resamples=200, seed=3), created
 
 
