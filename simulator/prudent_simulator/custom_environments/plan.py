@@ -82,7 +82,8 @@ class OwnPlan:
         if file.model == "disjoint":
             return {"type": "disjoint", "dimension": len(file.context)}  # with an intercept, the service's default
         if file.model == "shared":
-            return {"type": "shared", "dimension": len(file.theta or {})}
+            given = {} if file.intercept is None else {"intercept": file.intercept}
+            return {"type": "shared", "dimension": len(file.theta or {}), **given}
         return {"type": "multi-armed"}
 
     def candidates(self, features: FloatArray) -> list[dict[str, Any]]:

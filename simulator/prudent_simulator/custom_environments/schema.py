@@ -181,6 +181,7 @@ class EnvironmentFile(Strict):
     model: Literal["multi-armed", "disjoint", "shared"]
     theta_is: Literal["mean", "risk"] = "mean"
     context: Annotated[dict[Name, Variable], Field(max_length=DIMENSION_MAX)] = {}
+    intercept: bool | None = None
     theta: Coefficients | None = None
     spread: Coefficients | None = None
     arms: Annotated[list[ArmBlock], Field(min_length=2, max_length=ARMS_MAX)]
@@ -195,6 +196,8 @@ class EnvironmentFile(Strict):
         {"multi-armed": _check_multi_armed, "disjoint": _check_disjoint, "shared": _check_shared}[self.model](self)
         if isinstance(self.risk, Entropic) and self.reward_bounds is None:
             raise ValueError("reward_bounds: the entropic risk needs them (minimum and maximum)")
+        if self.intercept is not None and self.model != "shared":
+            raise ValueError("intercept: only a shared model has the choice")
         if isinstance(self.risk, Moment) and self.model != "multi-armed":
             raise ValueError("risk: a moment is not linear in features; use the multi-armed model")
         if self.reward_bounds is not None and self.reward_bounds.minimum >= self.reward_bounds.maximum:

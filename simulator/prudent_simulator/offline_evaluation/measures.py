@@ -87,6 +87,41 @@ class Measure:
             return mean - (self.dial * math.sqrt(variance) if self.of == "deviation" else self.dial / 2 * variance)
         return mean
 
+    def error_of(self, rewards: FloatArray, masses: FloatArray, counts: FloatArray, risk: float) -> float:
+        """Give the standard error of the risk of a sample, by its influence function; (n,) arrays.
+
+        masses: of sum 1, of all counts of a row together. nan where there is none, as for a quantile, whose error is
+        one of the density there.
+        """
+        if not math.isfinite(risk) or self.name == "quantile":
+            return math.nan
+        drawn = counts > 0.0
+        gaps, own = rewards[drawn] - risk, masses[drawn]
+        scores, slope = gaps, 1.0
+        if self.name == "expectile":
+            sides = np.where(gaps >= 0.0, self.dial, 1.0 - self.dial)
+            scores, slope = sides * gaps, float(own @ sides)
+        elif self.name == "entropic":
+            scores = np.expm1(self.dial * gaps) / self.dial
+        else:
+            scores = self._learned(rewards[drawn], own) - risk
+        return math.sqrt(float((own * own / counts[drawn]) @ (scores * scores))) / slope
+
+    def _learned(self, rewards: FloatArray, masses: FloatArray) -> FloatArray:
+        """Give what the risk is the mean of, (n,): the rewards, or what takes their place."""
+        if self.name == "cvar":
+            quantile, _ = _worst(rewards, masses, self.dial)
+            return quantile - np.maximum(quantile - rewards, 0.0) / self.dial
+        if self.name == "moment":
+            return _outcomes(rewards, self.of, dict(self.parameters))
+        if self.name != "mean-variance":
+            return rewards
+        squares = (rewards - float(masses @ rewards)) ** 2
+        if self.of == "variance":
+            return rewards - self.dial / 2 * squares
+        deviation = math.sqrt(float(masses @ squares))
+        return rewards - (self.dial / 2 * (deviation + squares / deviation) if deviation > 0.0 else 0.0)
+
 
 def _worst(rewards: FloatArray, masses: FloatArray, level: float) -> tuple[float, float]:
     """Give the quantile and the CVaR. The slope 1 - F(q) / level of what is maximised changes sign at the quantile."""
@@ -110,23 +145,6 @@ def _outcomes(rewards: FloatArray, kind: str, parameters: dict[str, float]) -> F
         return parameters["reference"] + np.where(distance > 0.0, distance, parameters["factor"] * distance)
     found: FloatArray = np.log(rewards) if kind == "log" else rewards ** parameters["exponent"]
     return found
-
-    def error_of(self, rewards: FloatArray, masses: FloatArray, counts: FloatArray, risk: float) -> float:
-        """Give the standard error of the risk of a sample, by its influence function; (n,) arrays.
-
-        masses: of sum 1, of all counts of a row together. nan where there is none.
-        """
-        if not math.isfinite(risk):
-            return math.nan
-        drawn = counts > 0.0
-        gaps, own = rewards[drawn] - risk, masses[drawn]
-        scores, slope = gaps, 1.0
-        if self.name == "expectile":
-            sides = np.where(gaps >= 0.0, self.dial, 1.0 - self.dial)
-            scores, slope = sides * gaps, float(own @ sides)
-        elif self.name == "entropic":
-            scores = np.expm1(self.dial * gaps) / self.dial
-        return math.sqrt(float((own * own / counts[drawn]) @ (scores * scores))) / slope
 
 
 MEAN = Measure("mean")

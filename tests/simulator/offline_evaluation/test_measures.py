@@ -167,3 +167,24 @@ def test_measures_say_what_they_are() -> None:
         "mean less 1.5 deviations",
         "moment above threshold 2",
     }
+
+
+@pytest.mark.parametrize(
+    "measure",
+    [
+        Measure("cvar", 0.25),
+        Measure("mean-variance", 1.5, "deviation"),
+        Measure("mean-variance", 0.8, "variance"),
+        Measure("moment", 0.0, "above", (("threshold", 1.0),)),
+    ],
+    ids=str,
+)
+def test_standard_errors_of_the_measures_in_stages(measure: Measure) -> None:
+    """An interval of the mean's width would be shown around the average of the worst quarter."""
+    generator = np.random.default_rng(GENERATOR_SEED)
+    samples = generator.normal(1.0, 2.0, (2_000, 400))
+    spread = np.std([measure.of_sample(rewards) for rewards in samples])
+    masses, ones = np.full(400, 1 / 400), np.ones(400)
+    errors = [measure.error_of(rewards, masses, ones, measure.of_sample(rewards)) for rewards in samples[:200]]
+    assert np.median(errors) == pytest.approx(spread, rel=0.1)
+    assert math.isnan(Measure("quantile", 0.1).error_of(samples[0], masses, ones, 0.0))
