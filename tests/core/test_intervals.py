@@ -9,9 +9,17 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from prudent.core import intervals
-from prudent.core.estimators import Estimator, ExactMinimizer, OnePass, OnlineGradient, Ridge
+from prudent.core.estimators import (
+    Estimator,
+    ExactMinimizer,
+    OnePass,
+    OnlineGradient,
+    Ridge,
+    StagedMinimizer,
+    StagedOnePass,
+)
 from prudent.core.intervals import SPARE_MIN, risk_intervals
-from prudent.core.measures import EntropicLoss, ExpectileLoss, Loss, SquaredLoss
+from prudent.core.measures import Cvar, EntropicLoss, ExpectileLoss, Loss, MeanVariance, Measure, Quantile, SquaredLoss
 
 Floats = NDArray[np.float64]
 CAUTIOUS = ExpectileLoss(0.2)
@@ -168,3 +176,24 @@ def test_coverage_of_one_pass_in_arms_of_their_own() -> None:
         low, high = ends(taught(estimator, np.ones((150, 1)), random.normal(size=150)), [1.0])[0]
         covered += low <= unit <= high
     assert 0.90 <= covered / 400 <= 0.98, covered / 400
+
+
+STAGED = [(Cvar(0.25), -1.2711063), (Quantile(0.25), -0.6744898), (MeanVariance(1.5), -1.5)]
+
+
+@pytest.mark.parametrize("make", [StagedMinimizer, StagedOnePass])
+@pytest.mark.parametrize(("measure", "truth"), STAGED, ids=str)
+def test_coverage_of_measures_in_stages(
+    make: type[StagedMinimizer | StagedOnePass], measure: Measure, truth: float
+) -> None:
+    """The error of stage one would be left out where it counts, or counted where it does not."""
+    random = np.random.default_rng(20_261_130)
+    assert measure.stages is not None
+    covered, runs = 0, 250 if make is StagedMinimizer else 120
+    for _ in range(runs):
+        estimator = make(measure.stages, 1, 1, 0.01)
+        low, high = ends(taught(estimator, np.ones((200, 1)), random.normal(size=200)), [1.0], has_intercept=True)[0]
+        covered += low <= truth <= high
+    # four standard errors below 0.93
+    assert covered / runs >= 0.93 - 4 * math.sqrt(0.93 * 0.07 / runs), covered / runs
+    assert covered < runs
