@@ -86,8 +86,9 @@ docs: $(VENV)/.dev ## Build these pages as a site that needs no network, in site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 	@echo 'Open site/index.html in a browser, or change pages and watch: $(BIN)/python -m mkdocs serve'
 
-coverage: $(VENV)/.dev ## How often the intervals hold; writes docs/coverage.md (about fifteen minutes)
+coverage: $(VENV)/.dev ## How often the intervals hold; writes docs/coverage.md (about half an hour)
 	$(BIN)/python -m benchmarks.coverage $(COVERAGE)
+	$(BIN)/python -m benchmarks.coverage_self_scaled $(COVERAGE)
 
 # It may be interrupted: the same command resumes it. A part of it: make exploration EXPLORATION='--only taxi --print'.
 exploration: $(VENV)/.dev ## What exploring costs, 200 seeds; writes docs/exploration-benchmark.md (about two hours)

@@ -15,13 +15,15 @@ class Reply(BaseModel):
 class ScoredArm(Reply):
     """A candidate's scores, in reward units: the estimated risk-adjusted reward, the exploration bonus, and the index.
 
-    The index is estimate + exploration x bonus.
+    The index is estimate + exploration x bonus. None stands for infinity: with the bonus self-scaled, of an arm with
+    too few observations. limits: lower and upper, of that bonus, in an explanation.
     """
 
     arm_id: str
     estimate: float
-    bonus: float
-    index: float
+    bonus: float | None
+    index: float | None
+    limits: tuple[float, float] | None = None
 
 
 class Decision(ScoredArm):
@@ -108,16 +110,23 @@ class CampaignPage(Reply):
 
 
 class ArmModel(Reply):
-    """What the model has learned about an arm; theta and radius are None for a shared model."""
+    """What the model has learned about an arm; theta and radius are None for a shared model.
+
+    limits: lower and upper, of the bonus self-scaled.
+    """
 
     arm_id: str
     status: str
     theta: tuple[float, ...] | None = None
     radius: float | None = None
+    limits: tuple[float, float] | None = None
 
 
 class Model(Reply):
-    """What a campaign has learned, from how many observations, and what is guaranteed about it."""
+    """What a campaign has learned, from how many observations, and what is guaranteed about it.
+
+    conditioning, noise_scale: None with the bonus self-scaled, which has neither.
+    """
 
     campaign_id: str
     algorithm: str
@@ -125,8 +134,8 @@ class Model(Reply):
     head: int
     theta: tuple[float, ...] | None = None
     arms: tuple[ArmModel, ...]
-    conditioning: float
-    noise_scale: float
+    conditioning: float | None
+    noise_scale: float | None
     guaranteed: bool
     guarantee_note: str = ""
     convergence: dict[str, int | bool | None] = Field(default_factory=dict)

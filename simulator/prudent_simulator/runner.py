@@ -4,6 +4,7 @@ Each algorithm has one campaign for each replication. A round is one select batc
 batch. Every algorithm meets the same features and the same potential rewards, so curves can be compared in pairs.
 """
 
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -299,7 +300,8 @@ class _Run(Generic[NameT]):
                 raise RunError("the service sent no scores, though explain was set")
             truth = risks[row % len(risks)]
             for score in scores:
-                if abs(score["estimate"] - truth[self.arm_index[score["arm_id"]]]) > score["bonus"]:
+                bonus = math.inf if score["bonus"] is None else score["bonus"]
+                if abs(score["estimate"] - truth[self.arm_index[score["arm_id"]]]) > bonus:
                     self.tracks.covered[row] = False
 
 

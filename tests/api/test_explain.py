@@ -101,7 +101,7 @@ def test_explanations_of_an_older_version(api: httpx.Client, api_server: Server)
     engine.dispose()
     reward(api, request["decision_id"], 1.0)  # the process remembers a decision until its reward comes
     again = ok(api.post("/select", json=request))
-    unknown = dict.fromkeys(("propensity", "interval", "interval_note", "contributions"))
+    unknown = dict.fromkeys(("propensity", "interval", "interval_note", "contributions", "limits"))
     assert again["arms"] == [one | unknown for one in old]
 
 

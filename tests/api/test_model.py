@@ -58,7 +58,7 @@ def test_fields(api: httpx.Client) -> None:
     body = model(api, create(api, shared()))
     assert set(body) == FIELDS
     assert (body["algorithm"], body["observations"], body["head"], body["theta"]) == ("linucb-cr", 0, 0, [0, 0, 0])
-    unknown = {"theta": None, "radius": None, "inside_ball": None, "theta_intervals": None}
+    unknown = {"theta": None, "radius": None, "inside_ball": None, "theta_intervals": None, "limits": None}
     assert body["arms"] == [{"arm_id": name, "status": "active", **unknown} for name in "ab"]
     assert (body["inside_ball"], body["regret_bound"]) == (None, None)
     assert body["radius"] > 0

@@ -37,10 +37,13 @@ class ScoredArmReply(BaseModel):
 
     arm_id: str
     estimate: float = Field(description="Estimated risk-adjusted reward, in reward units.")
-    bonus: float = Field(description="Exploration bonus, in reward units: large where the estimate is uncertain.")
-    index: float = Field(
+    bonus: float | None = Field(
+        description="Exploration bonus, in reward units: large where the estimate is uncertain. null if infinite: with "
+        "the bonus self-scaled, of an arm with too few observations."
+    )
+    index: float | None = Field(
         description="estimate + exploration x bonus; with the randomized rule the bonus is also multiplied by a draw "
-        "that all candidates of a decision share."
+        "that all candidates of a decision share. null if infinite."
     )
 
 
@@ -62,6 +65,12 @@ INTERVAL = (
 )
 
 
+LIMITS = (
+    "Lower and upper limit of the bonus self-scaled: calibrated by simulation to hold for all arms and all rounds "
+    "together with probability 1 - delta, no guarantee. null with another bonus, and while the index is infinite"
+)
+
+
 class ExplainedArmReply(ScoredArmReply):
     """A candidate of an explained decision."""
 
@@ -75,6 +84,7 @@ class ExplainedArmReply(ScoredArmReply):
         description="They sum to the estimate. null for multi-armed campaigns, and for the lower-ranked candidates if "
         "there are more than 2,000 contributions.",
     )
+    limits: Interval | None = Field(default=None, description=f"For the risk at these features. {LIMITS}.")
 
 
 RECOMMENDED = "External choices only: the arm that the service recommends."
@@ -214,6 +224,9 @@ class ArmModelReply(BaseModel):
         description="Disjoint and multi-armed: whether the norm of theta is below parameter_bound; null without one."
     )
     theta_intervals: list[Interval | None] | None = Field(description=f"For each parameter. {INTERVAL}")
+    limits: Interval | None = Field(
+        description=f"Multi-armed, and shared at registered features. {LIMITS}; of active arms."
+    )
 
 
 class ModelReply(BaseModel):
@@ -229,11 +242,11 @@ class ModelReply(BaseModel):
     theta: list[float] | None = Field(description="Shared model: the parameters.")
     theta_intervals: list[Interval | None] | None = Field(description=f"Shared model, for each parameter. {INTERVAL}")
     arms: list[ArmModelReply]
-    conditioning: float
-    noise_scale: float = Field(
+    conditioning: float | None = Field(description="The value in use; null with the bonus self-scaled.")
+    noise_scale: float | None = Field(
         description="The value in use; estimated from the data where the configuration says null."
     )
-    parameter_bound: float
+    parameter_bound: float | None
     radius: float | None
     guaranteed: bool
     guarantee_note: str

@@ -89,7 +89,7 @@ class ArmConfiguration(Schema):
 
 
 Conditioning = Annotated[float, Field(ge=1e-12, le=1e12)] | Literal["theory", "self-concordant"] | None
-BonusName = Literal["local", "global", "local-tight", "global-tight"]
+BonusName = Literal["local", "global", "local-tight", "global-tight", "self-scaled"]
 Delta = Annotated[float, Field(ge=1e-100, lt=1, description="1 - delta is the confidence behind the bonus.")]
 Exploration = Annotated[float, Field(ge=0, le=1e6, description="Multiplies the bonus; 0 is greedy.")]
 Warmup = Annotated[int, Field(ge=0, le=10_000, description="Plays of each registered arm before the index decides.")]
@@ -114,7 +114,10 @@ class Algorithm(Schema):
     """How a campaign learns and explores. docs/exploration.md and docs/mathematics.md explain each setting."""
 
     name: AlgorithmName = "linucb-cr"
-    regularization: Annotated[float, Field(ge=1e-12, le=1e12, description="Ridge weight alpha.")] | None = None
+    regularization: (
+        Annotated[float, Field(ge=1e-12, le=1e12, description="Ridge weight alpha; stays null with self-scaled.")]
+        | None
+    ) = None
     delta: Delta = 0.05
     noise_scale: (
         Annotated[Positive, Field(description="Noise scale sigma; null: estimated from the rewards.")] | None
@@ -135,11 +138,18 @@ class Algorithm(Schema):
     parameter_bound: Annotated[Positive, Field(description="S, bound on the parameter's norm.")] | None = None
     projection: Annotated[bool, Field(description="Keep the estimate's norm within parameter_bound.")] = True
     feature_bound: Annotated[Positive, Field(description="L, bound on the features' norm.")] = 1.0
-    bonus: Annotated[BonusName, Field(description="linucb has a bonus of its own and ignores this.")] = "local-tight"
+    bonus: Annotated[
+        BonusName,
+        Field(
+            description="self-scaled: calibrated on the campaign's own scores, without dials; chosen at creation. Of "
+            "the others linucb has one of its own and ignores this."
+        ),
+    ] = "local-tight"
     conditioning: Conditioning = None
-    warmup: Warmup = 2
+    warmup: Annotated[Warmup, Field(description="2 by default; 20 with the bonus self-scaled.")] = 2
     radius: Annotated[
-        Literal["per-arm", "joint"] | None, Field(description="disjoint and multi-armed; per-arm by default.")
+        Literal["per-arm", "joint"] | None,
+        Field(description="disjoint and multi-armed; per-arm by default, null with the bonus self-scaled."),
     ] = None
     episode_length: Annotated[int, Field(ge=1, le=1_000_000, description="linucb-ogd-cr; 5 by default.")] | None = None
     step_size: (

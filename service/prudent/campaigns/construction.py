@@ -17,6 +17,7 @@ from prudent.core.estimators import (
 from prudent.core.exploration import ExplorationRule
 from prudent.core.measures import Measure
 from prudent.core.policy import FeatureMap, Policy
+from prudent.core.self_scaled import ESTIMATION_RIDGE
 
 
 def build_policy(creation: CampaignConfiguration, current: CampaignConfiguration, *, arms: int) -> Policy:
@@ -29,6 +30,8 @@ def build_policy(creation: CampaignConfiguration, current: CampaignConfiguration
     feature_map = feature_map_of(creation)
     measure = creation.measure()
     shared = creation.model.type == "shared"
+    is_self_scaled = creation.algorithm.bonus == "self-scaled"  # for which rewards far from 0 do no harm
+    is_centred = creation.algorithm.exploration_rule == "randomized" or (is_self_scaled and feature_map.intercept)
     return Policy(
         measure=measure,
         estimator=_estimator(creation, measure, 1 if shared else arms, feature_map.model_dimension),
@@ -37,7 +40,7 @@ def build_policy(creation: CampaignConfiguration, current: CampaignConfiguration
         exploration=current.algorithm.exploration,
         blocks_at_creation=1 if shared else len(creation.arms),
         arms=arms,
-        centred=creation.algorithm.exploration_rule == "randomized",
+        centred=is_centred,
     )
 
 
@@ -56,7 +59,7 @@ def index_settings(configuration: CampaignConfiguration) -> ConfidenceSettings:
     """The dials of the bonus."""
     algorithm = configuration.algorithm
     return ConfidenceSettings(
-        regularization=known(algorithm.regularization),
+        regularization=_regularization(configuration, configuration.measure()),
         delta=algorithm.delta,
         noise_scale=algorithm.noise_scale,
         parameter_bound=algorithm.parameter_bound,
@@ -83,9 +86,17 @@ def feature_map_of(configuration: CampaignConfiguration) -> FeatureMap:
     )
 
 
+def _regularization(configuration: CampaignConfiguration, measure: Measure) -> float:
+    """The ridge of the estimate."""
+    algorithm = configuration.algorithm
+    if algorithm.bonus == "self-scaled":
+        return ESTIMATION_RIDGE * measure.loss.typical_curvature * algorithm.feature_bound**2
+    return known(algorithm.regularization)
+
+
 def _estimator(configuration: CampaignConfiguration, measure: Measure, blocks: int, dimension: int) -> Estimator:
     algorithm = configuration.algorithm
-    regularization = known(algorithm.regularization)
+    regularization = _regularization(configuration, measure)
     bound = algorithm.parameter_bound if algorithm.projection else None
     loss, stages = measure.loss, measure.stages
     if stages is not None:

@@ -13,11 +13,21 @@ from prudent.campaigns.configuration import (
 )
 from prudent.campaigns.values import DISJOINT_FLOATS_MAX, InvalidConfigurationError
 from prudent.core.measures import Measure
+from prudent.core.self_scaled import DELTA_MAX, OBSERVATIONS_MIN
 
 STEP_SIZE_MAX = 1e12
 """What a request may hold, so that a default can be posted again."""
 FLOOR_DEFAULT = 2.0
 """From the same simulations as the constants of `prudent.core.exploration`."""
+SELF_SCALED_ESTIMATORS = ("linucb", "linucb-cr", "linucb-onepass-cr")
+NOT_SELF_SCALED = {
+    "noise_scale": "the noise is measured, arm by arm",
+    "parameter_bound": "no bound on the parameter is assumed",
+    "regularization": "its ridge is for rounding only",
+    "conditioning": "the curvature is the one observed",
+    "radius": "each arm has an interval of its own",
+}
+"""Dials that the bonus self-scaled replaces, and by what."""
 OGD_SETTINGS = ("episode_length", "step_size", "step_schedule", "ogd_bonus")
 
 
@@ -29,7 +39,8 @@ def resolve(requested: CampaignConfiguration) -> CampaignConfiguration:
     rule = requested.algorithm.exploration_rule or _default_rule(requested.algorithm)
     model = requested.model
     if isinstance(model, SharedModel) and model.intercept is None:
-        model = model.model_copy(update={"intercept": rule == "randomized"})
+        is_centred = rule == "randomized" or requested.algorithm.bonus == "self-scaled"
+        model = model.model_copy(update={"intercept": is_centred})
     resolved = requested.model_copy(
         update={"risk": requested.risk.resolved(), "model": model, "arms": list(requested.arms)}
     )
@@ -41,8 +52,9 @@ def resolve(requested: CampaignConfiguration) -> CampaignConfiguration:
 
 
 def _default_rule(algorithm: Algorithm) -> ExplorationRuleName:
-    """The randomized rule, unless a noise scale is given: that is a dial of the paper's bonus."""
-    return "randomized" if algorithm.noise_scale is None else "optimistic"
+    """The randomized rule, but with a noise scale, a dial of the paper's bonus, and with limits that are the index."""
+    is_optimistic = algorithm.noise_scale is not None or algorithm.bonus == "self-scaled"
+    return "optimistic" if is_optimistic else "randomized"
 
 
 def with_rule(configuration: CampaignConfiguration) -> CampaignConfiguration:
@@ -75,6 +87,13 @@ def repeats_creation(requested: CampaignConfiguration, creation: str) -> bool:
 def resolve_change(current: CampaignConfiguration, change: AlgorithmChange) -> CampaignConfiguration:
     """The configuration with the algorithm's named dials changed. Raises InvalidConfigurationError."""
     named = {name: getattr(change, name) for name in change.model_fields_set}
+    before, after = current.algorithm.bonus, named.get("bonus", current.algorithm.bonus)
+    if before != after and "self-scaled" in {before, after}:
+        raise InvalidConfigurationError(
+            "algorithm.bonus",
+            f"cannot change from {before} to {after}: self-scaled keeps scores from the first reward on. Create "
+            "another campaign, and give it this one's observations",
+        )
     algorithm = current.algorithm.model_copy(update=named)
     return resolve(current.model_copy(update={"algorithm": algorithm}))
 
@@ -159,12 +178,17 @@ def _resolve_algorithm(requested: CampaignConfiguration, rule: ExplorationRuleNa
     if algorithm.floor is None:
         # an exploration of 0 asks for the best estimate, always
         updates["floor"] = FLOOR_DEFAULT if rule == "randomized" and algorithm.exploration > 0.0 else 0.0
-    if algorithm.regularization is None:
+    is_self_scaled = algorithm.bonus == "self-scaled"
+    if is_self_scaled:
+        _check_self_scaled(algorithm, measure)
+        if "warmup" not in algorithm.model_fields_set:
+            updates["warmup"] = OBSERVATIONS_MIN
+    elif algorithm.regularization is None:
         updates["regularization"] = measure.loss.default_regularization
     if isinstance(requested.model, SharedModel):
         if algorithm.radius is not None:
             raise InvalidConfigurationError("algorithm.radius", "applies only to disjoint and multi-armed models")
-    elif algorithm.radius is None:
+    elif algorithm.radius is None and not is_self_scaled:
         updates["radius"] = "per-arm"
     if algorithm.name == "linucb-ogd-cr":
         updates |= _gradient_descent(algorithm, measure)
@@ -173,6 +197,31 @@ def _resolve_algorithm(requested: CampaignConfiguration, rule: ExplorationRuleNa
             if getattr(algorithm, name) is not None:
                 raise InvalidConfigurationError(f"algorithm.{name}", "applies only to linucb-ogd-cr")
     return algorithm.model_copy(update=updates)
+
+
+def _check_self_scaled(algorithm: Algorithm, measure: Measure) -> None:
+    """Refuse what the bonus has no use for: silently ignored, it would look as if it did something."""
+    if measure.stages is not None:
+        raise InvalidConfigurationError(
+            "algorithm.bonus", f"self-scaled is not calibrated for the {measure.noun}: choose another bonus"
+        )
+    if algorithm.name not in SELF_SCALED_ESTIMATORS:
+        raise InvalidConfigurationError(
+            "algorithm.bonus", f"self-scaled needs {', '.join(SELF_SCALED_ESTIMATORS[:-1])} or linucb-onepass-cr"
+        )
+    if algorithm.exploration_rule == "randomized":
+        raise InvalidConfigurationError(
+            "algorithm.exploration_rule", "the bonus self-scaled is optimistic: leave this null, or 'optimistic'"
+        )
+    for name, instead in NOT_SELF_SCALED.items():
+        if getattr(algorithm, name) is not None:
+            raise InvalidConfigurationError(
+                f"algorithm.{name}", f"has no meaning with the bonus self-scaled ({instead}): leave it null"
+            )
+    if algorithm.floor:
+        raise InvalidConfigurationError("algorithm.floor", "the bonus self-scaled has a floor of its own: leave it 0")
+    if algorithm.delta > DELTA_MAX:
+        raise InvalidConfigurationError("algorithm.delta", f"must be at most {DELTA_MAX} with the bonus self-scaled")
 
 
 def _gradient_descent(algorithm: Algorithm, measure: Measure) -> dict[str, object]:

@@ -25,7 +25,9 @@ def _about_ridge(configuration: CampaignConfiguration) -> str | None:
     observation. L is feature_bound, or the largest norm of the features registered with the arms where that is larger.
     A warning is due where a million observations exceed `CONDITION_MAX`.
     """
-    alpha = configuration.algorithm.regularization or 1.0
+    alpha = configuration.algorithm.regularization
+    if alpha is None:  # with the bonus self-scaled, whose ridge is not meant to hold anything
+        return None
     size = max(configuration.algorithm.feature_bound, _largest_registered(configuration))
     curvature = configuration.measure().loss.typical_curvature
     load = size * size * curvature / alpha

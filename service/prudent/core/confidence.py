@@ -8,7 +8,7 @@ Source: Saux & Maillard 2023, Theorem 1 and Section 4; the tight bonuses and the
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import log, pi, sqrt
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +18,18 @@ from prudent.core.estimators import Estimator
 from prudent.core.measures import Loss
 from prudent.core.numerics.cholesky import inverse_factor, log_determinant_of, with_row
 
-Bonus = Literal["local", "global", "local-tight", "global-tight"]
+Bonus = Literal["local", "global", "local-tight", "global-tight", "self-scaled"]
 Conditioning = float | Literal["theory", "self-concordant"] | None
 Radius = Literal["per-arm", "joint"]
+
+
+class Dials(NamedTuple):
+    """The dials in use: kappa, sigma, S, and (B,) r of each block; None of a bonus that has none."""
+
+    conditioning: float | None
+    noise_scale: float | None
+    parameter_bound: float | None
+    radii: NDArray[np.float64] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +109,11 @@ class Confidence:
     def radii(self) -> NDArray[np.float64]:
         """(B,) r of each block, in units of the noise scale's (the reward's) unit; equal where joint."""
         return self.noise_scale * self._widths
+
+    @property
+    def dials(self) -> Dials:
+        """The dials in use."""
+        return Dials(self.conditioning, self.noise_scale, self.parameter_bound, self.radii)
 
     def _deltas(self, blocks: int) -> NDArray[np.float64]:
         """(B,) the error probability of each block: a union bound over arms.

@@ -49,13 +49,17 @@ class Scores(NamedTuple):
     """(K,) arrays in reward units, relative to the campaign's centre: see `prudent.core.centring`.
 
     estimates: of the candidates' risks. bonuses: how much better they may be. widths: the bonuses times `exploration`.
-    center: to be added to an estimate or an index for the user's unit.
+    center: to be added to an estimate or an index for the user's unit. depths: from the estimates down to published
+    lower limits, where the bonus has them. first: positions of the arms to be played before any index decides; bonuses
+    may then be infinite.
     """
 
     estimates: NDArray[np.float64]
     bonuses: NDArray[np.float64]
     widths: NDArray[np.float64]
     center: float = 0.0
+    depths: NDArray[np.float64] | None = None
+    first: tuple[int, ...] = ()
 
     def estimate_of(self, position: int) -> float:
         """A candidate's estimate in the user's unit."""
@@ -64,6 +68,13 @@ class Scores(NamedTuple):
     def index_of(self, position: int, multiplier: float) -> float:
         """A candidate's index in the user's unit, with its width times a multiplier."""
         return float(self.estimates[position] + multiplier * self.widths[position]) + self.center
+
+    def limits_of(self, position: int) -> list[float] | None:
+        """A candidate's published limits in the user's unit, lower first; None where there are none."""
+        if self.depths is None or self.bonuses[position] == inf:
+            return None
+        middle = self.estimate_of(position)
+        return [middle - float(self.depths[position]), middle + float(self.bonuses[position])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +122,7 @@ class Draws(NamedTuple):
     lot: int
 
 
-_NO_DRAWS = Draws(1.0, 1.0, 1.0, 0)
+_NO_DRAWS = Draws(1.0, 0.0, 1.0, 0)
 
 
 def draw(seed: int, decision_id: str) -> Draws:
@@ -250,23 +261,23 @@ def choose(
         return Choice(0, 0, "only-arm", 1.0, multiplier)
     if not explore:
         return Choice(greedy, greedy, "greedy", 1.0 / len(best), multiplier)
-    first, why = _before_the_index(rule, standing)
+    first, why, share = _before_the_index(scores, rule, standing)
     reason: Reason = "index"
     wins: float | None = None
     if draws.share < rule.uniform_share:
         position, reason = draws.lot % count, "uniform"
-    elif why == "warmup" or (why == "floor" and draws.floor < FLOOR_SHARE):
+    elif draws.floor < share:
         position, reason = first[draws.lot % len(first)] if rule.is_drawn else _by_lot(first, seed), why
     elif rule.randomized:
         position, wins = _leader(lines, multiplier, draws.lot)
     else:
         highest = _highest(lines)
         position, wins = _by_lot(highest, seed), 1.0 / len(highest)
-    own = _share(position, first) if first else 0.0
-    if why != "warmup":
+    own = share * _share(position, first) if first else 0.0
+    if share < 1.0:
         if wins is None:
             wins = winning_probability(position, lines) if rule.randomized else _share(position, _highest(lines))
-        own = wins if why == "index" else FLOOR_SHARE * own + (1.0 - FLOOR_SHARE) * wins
+        own += (1.0 - share) * wins
     if rule.uniform_share:
         own = rule.uniform_share / count + (1.0 - rule.uniform_share) * own
     return Choice(position, greedy, reason, max(own, PROPENSITY_MIN), multiplier)
@@ -277,14 +288,13 @@ def propensities(scores: Scores, rule: ExplorationRule, standing: Standing, *, e
     lines, count = _lines_of(scores, standing), len(scores.estimates)
     if not explore or count == 1:
         return _shared(_nearly_largest(lines.estimates, lines.tolerance), count)
-    first, why = _before_the_index(rule, standing)
+    first, _, share = _before_the_index(scores, rule, standing)
     mixed = _shared(first, count)
-    if why != "warmup":
+    if share < 1.0:
         wins = winning_probabilities(lines) if rule.randomized else _shared(_highest(lines), count)
-        share = FLOOR_SHARE if why == "floor" else 0.0
         mixed = [share * low + (1.0 - share) * p for low, p in zip(mixed, wins, strict=True)]
-    share = rule.uniform_share
-    return [share / count + (1.0 - share) * p for p in mixed]
+    uniform = rule.uniform_share
+    return [uniform / count + (1.0 - uniform) * p for p in mixed]
 
 
 def _leader(lines: Lines, z: float, lot: int) -> tuple[int, float]:
@@ -308,28 +318,35 @@ def _highest(lines: Lines) -> list[int]:
     return _nearly_largest(list(map(add, lines.estimates, lines.widths)), lines.tolerance)
 
 
-def _share(position: int, equals: list[int]) -> float:
+def _share(position: int, equals: Sequence[int]) -> float:
     return 1.0 / len(equals) if position in equals else 0.0
 
 
-def _before_the_index(rule: ExplorationRule, standing: Standing) -> tuple[list[int], Reason]:
-    """Return the candidates that come before the best index, and why; "index" where there are none."""
+def _before_the_index(scores: Scores, rule: ExplorationRule, standing: Standing) -> tuple[Sequence[int], Reason, float]:
+    """Return the candidates that come before the best index, why, and in what share of the decisions.
+
+    "index" and 0 where there are none.
+    """
     if standing.plays is not None:
         plays = [inf if count is None else count for count in standing.plays]
         least = min(plays)
         if least < rule.warmup:
-            return [k for k, count in enumerate(plays) if count == least], "warmup"
+            return [k for k, count in enumerate(plays) if count == least], "warmup", 1.0
+    if scores.first:
+        return scores.first, "floor", 1.0
     counts = standing.observations
     if counts is not None and rule.floor > 0.0:
         fewest = min(counts)
         if fewest < inf and fewest < rule.floor * log1p(standing.learned / (len(counts) - counts.count(inf))):
-            return [k for k, count in enumerate(counts) if count == fewest], "floor"
-    return [], "index"
+            return [k for k, count in enumerate(counts) if count == fewest], "floor", FLOOR_SHARE
+    return [], "index", 0.0
 
 
 def _lines_of(scores: Scores, standing: Standing) -> Lines:
     estimates, bonuses = scores.estimates.tolist(), scores.bonuses.tolist()
     widths = bonuses if scores.widths is scores.bonuses else scores.widths.tolist()
+    if scores.first:  # their bonuses are infinite, and nothing is left to compare
+        bonuses = [0.0 if bonus == inf else bonus for bonus in bonuses]
     tolerance = TIE_TOLERANCE * max(map(add, map(abs, estimates), bonuses))
     return Lines(estimates, widths, tolerance, multiplier_scale(standing.learned))
 
@@ -339,7 +356,7 @@ def _nearly_largest(values: list[float], tolerance: float) -> list[int]:
     return [k for k, value in enumerate(values) if value >= threshold]
 
 
-def _shared(positions: list[int], count: int) -> list[float]:
+def _shared(positions: Sequence[int], count: int) -> list[float]:
     """Return the probabilities of `count` candidates where one of these is drawn by lot."""
     shares = [0.0] * count
     for k in positions:
@@ -347,7 +364,7 @@ def _shared(positions: list[int], count: int) -> list[float]:
     return shares
 
 
-def _by_lot(positions: list[int], seed: tuple[int, str]) -> int:
+def _by_lot(positions: Sequence[int], seed: tuple[int, str]) -> int:
     """Return one of the positions, uniformly by a draw from the seed; the modulo's bias is below 1e-16."""
     if len(positions) == 1:
         return positions[0]

@@ -20,6 +20,7 @@ from prudent.core.estimators.blocks import check_observation
 from prudent.core.exploration import REPEAT_WEIGHT, Scores
 from prudent.core.intervals import RiskIntervals, risk_intervals
 from prudent.core.measures import Measure
+from prudent.core.self_scaled import ScoreSums, SelfScaled
 from prudent.core.snapshot import CorruptSnapshotError, pack, unpack
 
 
@@ -105,29 +106,46 @@ class Policy:
         self._first_rewards = [0.0] * arms
         self._marked = 0, self.arm_observations.copy(), self._first_rewards.copy()
         self._blocks_at_creation = blocks_at_creation
+        is_self_scaled = confidence.bonus == "self-scaled"
+        self._sums = ScoreSums(self.loss, arms, len(estimator.theta)) if is_self_scaled else None
+        self._changed: set[int] = set()
         self.set_index(confidence, exploration)
 
     def set_index(self, confidence: ConfidenceSettings, exploration: float) -> None:
-        """Change the settings of the index; what has been learned stays."""
+        """Change the settings of the index; what has been learned stays.
+
+        Raises ValueError where the bonus becomes `self-scaled`, or no longer is: what it needs is learned all along.
+        """
+        if (confidence.bonus == "self-scaled") != self.is_self_scaled:
+            raise ValueError("the bonus self-scaled is chosen once and for all")
         self.exploration = exploration
         blocks, dimension = self.estimator.theta.shape
-        self.confidence = Confidence(
-            self.loss, confidence, blocks, dimension, blocks_at_creation=self._blocks_at_creation
-        )
+        self.confidence: Confidence | SelfScaled
+        if self._sums is None:
+            self.confidence = Confidence(
+                self.loss, confidence, blocks, dimension, blocks_at_creation=self._blocks_at_creation
+            )
+        else:
+            self.confidence = SelfScaled(confidence, self._sums, blocks, dimension)
         self._everything_is_stale = True
 
     def add_arm(self, *, has_block: bool) -> None:
         """Register one more arm. has_block: whether it has parameters of its own (disjoint model)."""
         self.arm_observations.append(0.0)
         self._first_rewards.append(0.0)
+        if self._sums is not None:
+            self._sums.add_arm()
         if has_block:
             self.estimator.add_block()
+            if self._sums is not None:
+                self._sums.add_block()
             self._everything_is_stale = True
 
     def observe(self, block: int, features: NDArray[np.float64], reward: float, arm: int | None = None) -> None:
         """Learn one observation. Raises ValueError, and changes nothing, if it is not finite.
 
-        features: (d,) as sent. arm: whose observation counts for the floor, by order of registration.
+        features: (d,) as sent. arm: whose observation counts for the floor and the bonus `self-scaled`, by order of
+        registration.
         """
         x = self.feature_map(features)
         reward = self._outcome(reward)
@@ -145,10 +163,17 @@ class Policy:
                 self.arm_observations[arm] = 1.0
             else:
                 self.arm_observations[arm] += REPEAT_WEIGHT if reward == self._first_rewards[arm] else 1.0
+        if self._sums is not None:
+            # a score is that at the estimate just after its observation, whenever the estimate is next asked for
+            self._changed.update(self.estimator.refresh())
+            self._sums.observe(block, arm, reward - self.center, float(self.estimator.theta[block] @ x))
 
     def refresh(self) -> None:
         """Bring estimate and bonuses up to date with every observation so far."""
         changed: Sequence[int] = self.estimator.refresh()
+        if self._sums is not None:
+            changed = sorted(self._changed.union(changed))
+            self._changed.clear()
         if self._everything_is_stale:
             changed = range(len(self.estimator.theta))
         elif not changed:
@@ -156,14 +181,29 @@ class Policy:
         self.confidence.refresh(self.estimator, changed)
         self._everything_is_stale = False
 
-    def score(self, features: NDArray[np.float64], blocks: NDArray[np.intp] | None = None) -> Scores:
+    def score(
+        self,
+        features: NDArray[np.float64],
+        blocks: NDArray[np.intp] | None = None,
+        arms: NDArray[np.intp] | None = None,
+    ) -> Scores:
         """Estimate and bonus of each candidate, relative to the centre.
 
         features as sent: (K, d) for the shared model (``blocks`` None), or one context (d,) for ``blocks`` (K,).
+        arms: (K,) by order of registration; the bonus `self-scaled` needs them where they are not the blocks.
         """
         self.refresh()
-        estimates, bonuses = self.confidence.score(self.feature_map(features), blocks)
         exploration = self.exploration
+        if isinstance(self.confidence, SelfScaled):
+            places = blocks if arms is None else arms
+            if places is None:
+                raise ValueError("the bonus self-scaled needs to know which arms these are")
+            limits = self.confidence.score(self.feature_map(features), blocks, places)
+            # an infinite bonus stays so, with exploration 0 too
+            widths = np.where(np.isinf(limits.bonuses), np.inf, limits.bonuses)
+            widths[np.isfinite(widths)] *= exploration
+            return Scores(limits.estimates, limits.bonuses, widths, self.center, limits.depths, limits.first)
+        estimates, bonuses = self.confidence.score(self.feature_map(features), blocks)
         weighted = bonuses if exploration == 1.0 else exploration * bonuses
         return Scores(estimates, bonuses, weighted, self.center)
 
@@ -171,6 +211,11 @@ class Policy:
     def center(self) -> float:
         """The centre that rewards are learned relative to, in reward units; 0 where they are learned as they are."""
         return 0.0 if self.centre is None or not self.is_centred else self.centre.value
+
+    @property
+    def is_self_scaled(self) -> bool:
+        """Whether the bonus is `self-scaled`, which knows registered arms only."""
+        return self._sums is not None
 
     def parameters(self) -> NDArray[np.float64]:
         """Theta of each block in the user's unit, (B, d): the centre is part of the intercept."""
@@ -216,6 +261,8 @@ class Policy:
         self.estimator.mark()
         if self.centre is not None:
             self.centre.mark()
+        if self._sums is not None:
+            self._sums.mark()
         self._marked = self.features_above_bound, self.arm_observations.copy(), self._first_rewards.copy()
 
     def restore(self) -> None:
@@ -223,6 +270,8 @@ class Policy:
         self.estimator.restore()
         if self.centre is not None:
             self.centre.restore()
+        if self._sums is not None:
+            self._sums.restore()
         self.features_above_bound, counts, first = self._marked
         self.arm_observations, self._first_rewards = counts.copy(), first.copy()
         self.set_index(self.confidence.settings, self.exploration)
@@ -238,7 +287,8 @@ class Policy:
             "arm_observations": np.array(self.arm_observations, dtype=np.float64),
             "first_rewards": np.array(self._first_rewards, dtype=np.float64),
         }
-        return pack({**self.estimator.arrays(), **centring, **counted})
+        scored = {} if self._sums is None else self._sums.arrays()
+        return pack({**self.estimator.arrays(), **centring, **counted, **scored})
 
     def load(self, data: bytes) -> None:
         """Take over what ``dump`` returned, and add the arms that came since. Raises CorruptSnapshotError."""
@@ -251,6 +301,8 @@ class Policy:
             self.estimator.load(arrays)
             if self.centre is not None:
                 self.centre.load(arrays)
+            if self._sums is not None:
+                self._sums.load(arrays)
         except (KeyError, ValueError) as error:
             raise CorruptSnapshotError(f"it is not a state of this estimator: {error}") from error
         self.features_above_bound = above_bound
@@ -272,4 +324,5 @@ class Policy:
     def nbytes(self) -> int:
         """Bytes of memory the state holds, without the interpreter's own overhead."""
         centring = 0 if self.centre is None else self.centre.nbytes
-        return self.estimator.nbytes + self.confidence.nbytes + centring
+        sums = 0 if self._sums is None else self._sums.nbytes
+        return self.estimator.nbytes + self.confidence.nbytes + centring + sums

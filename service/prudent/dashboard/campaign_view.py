@@ -188,6 +188,7 @@ def with_score(line: ArmLine, score: ScoredArm) -> ArmLine:
         bonus=score.bonus,
         index=score.index,
         estimate_interval=None if score.interval is None else (score.interval[0], score.interval[1]),
+        limits=None if score.limits is None else (score.limits[0], score.limits[1]),
     )
 
 

@@ -55,7 +55,8 @@ _TOPS = {
 class ArmLine:
     """What is known of an arm. Statistics of rewards are None without rewards, those of the model without a preview.
 
-    share: of the latest decisions; interval: of the risk of the rewards; estimate_interval: of the model's estimate.
+    share: of the latest decisions; interval: of the risk of the rewards; estimate_interval: of the model's estimate;
+    limits: of the bonus self-scaled.
     """
 
     arm_id: str
@@ -71,6 +72,7 @@ class ArmLine:
     bonus: float | None = None
     index: float | None = None
     estimate_interval: tuple[float, float] | None = None
+    limits: tuple[float, float] | None = None
 
 
 class Theta(NamedTuple):

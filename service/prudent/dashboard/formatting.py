@@ -7,7 +7,7 @@ NONE, MINUS = "\N{EN DASH}", "\N{MINUS SIGN}"
 REASONS = {
     "index": ("largest index", "No arm had a larger sum of estimate and bonus, in the size drawn for this decision."),
     "warmup": ("warm-up", "Each arm is tried a few times before the index decides."),
-    "floor": ("floor", "It has few observations of its own; a tenth of the decisions go to such an arm."),
+    "floor": ("floor", "It has few observations of its own: such an arm is tried again, whatever its estimate."),
     "uniform": (
         "uniform share",
         "A share of the decisions goes to an arm drawn uniformly, so that others can be judged.",

@@ -77,6 +77,11 @@ class Overview:
         )
 
     @property
+    def has_limits(self) -> bool:
+        """Whether the campaign's bonus publishes limits."""
+        return self.configuration.algorithm.bonus == "self-scaled"
+
+    @property
     def arm_ids(self) -> list[str]:
         """Registered arms in order, then those known only from requests or the log."""
         registered = [arm.arm_id for arm in self.arms]

@@ -5,6 +5,7 @@ With another configuration it is another policy, which learns from what the camp
 """
 
 from collections.abc import Sequence
+from math import isfinite
 from typing import NamedTuple
 
 import numpy as np
@@ -95,7 +96,7 @@ def reproduces(chances: Chances, decision: DecisionRow) -> bool:
     if decision.arm_id not in chances.arms or decision.propensity is None:
         return False
     place = chances.arms.index(decision.arm_id)
-    scale = abs(decision.estimate) + decision.bonus
+    scale = abs(decision.estimate) + (decision.bonus if isfinite(decision.bonus) else 0.0)
     return bool(
         abs(chances.probabilities[place] - decision.propensity) <= CLOSE * decision.propensity
         and abs(chances.estimates[place] - decision.estimate) <= CLOSE * scale

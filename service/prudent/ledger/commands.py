@@ -92,18 +92,19 @@ Interval = list[float]
 class ScoredArm:
     """One candidate of an explained decision. It is stored as JSON: what is added must have a default.
 
-    interval: asymptotic, 95%, for the risk at its features; interval_note: why there is none; contributions: of each
-    feature to the estimate.
+    bonus, index: None where they are infinite. interval: asymptotic, 95%, for the risk at its features; interval_note:
+    why there is none; contributions: of each feature to the estimate; limits: of the bonus self-scaled.
     """
 
     arm_id: str
     estimate: float
-    bonus: float
-    index: float
+    bonus: float | None
+    index: float | None
     propensity: float | None = None
     interval: Interval | None = None
     interval_note: str | None = None
     contributions: list[dict[str, str | float]] | None = None
+    limits: Interval | None = None
 
 
 class Decision(NamedTuple):
@@ -286,6 +287,8 @@ class ArmModel:
     """Whether a disjoint model's theta lies inside the ball of radius parameter_bound; None without a bound."""
     theta_intervals: list[Interval | None] | None
     """Asymptotic 95% intervals of a disjoint model's parameters."""
+    limits: Interval | None = None
+    """The limits of the bonus self-scaled, of an active arm whose features do not depend on the request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,9 +303,9 @@ class ModelReport:
     theta: list[float] | None
     theta_intervals: list[Interval | None] | None
     arms: list[ArmModel]
-    conditioning: float
-    noise_scale: float
-    parameter_bound: float
+    conditioning: float | None
+    noise_scale: float | None
+    parameter_bound: float | None
     radius: float | None
     guaranteed: bool
     guarantee_note: str

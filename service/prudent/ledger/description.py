@@ -7,15 +7,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prudent.core.comparison import Comparison, compare
+from prudent.core.confidence import Confidence
 from prudent.core.theory import Constants, regret_bound
 from prudent.errors import InvalidCommandError
-from prudent.ledger.commands import ArmModel, Compare, ModelReport
-from prudent.ledger.selection import feature_names, interval_of
+from prudent.ledger.commands import ArmModel, Compare, Interval, ModelReport
+from prudent.ledger.selection import Candidate, feature_names, interval_of, score
 from prudent.ledger.state import CampaignState
 
 CONDITIONAL = (
     "The interval estimate +- bonus holds for all rounds with probability 1 - delta (1 - 2 delta where arms were "
     "added to a disjoint campaign), provided that noise_scale and parameter_bound are true bounds for it."
+)
+CALIBRATED = (
+    "The limits of the bonus self-scaled are calibrated by simulation, not proved. An arm's upper limit is "
+    "asymptotically a confidence sequence, once it has hundreds of observations; what has never been seen is in none."
 )
 LEVEL_SPREADS_MAX, LEVEL_OBSERVATIONS = 3.0, 16
 """How many standard deviations from 0 rewards may lie before it matters that they are not centred; known from when."""
@@ -39,8 +44,8 @@ def describe(state: CampaignState, damage: str | None = None) -> ModelReport:
     """The report at the state's sequence. damage: what is wrong with the campaign's log."""
     policy, configuration = state.policy, state.configuration
     policy.refresh()
-    confidence = policy.confidence
-    radii, parameters = confidence.radii, policy.parameters()
+    conditioning, noise_scale, parameter_bound, radii = policy.confidence.dials
+    parameters, limits = policy.parameters(), _limits(state)
     reason = why_not_guaranteed(state)
     inside = _inside_ball(state)
     intervals = [[interval_of(ends) for ends in block] for block in policy.parameter_intervals().tolist()]
@@ -58,16 +63,17 @@ def describe(state: CampaignState, damage: str | None = None) -> ModelReport:
                 arm_id=arm.arm_id,
                 status=arm.status,
                 theta=None if state.shared else parameters[arm.position].tolist(),
-                radius=None if state.shared else float(radii[arm.position]),
+                radius=None if state.shared or radii is None else float(radii[arm.position]),
                 inside_ball=None if state.shared or inside is None else bool(inside[arm.position]),
                 theta_intervals=None if state.shared else intervals[arm.position],
+                limits=limits.get(arm.arm_id),
             )
             for arm in state.arms
         ],
-        conditioning=confidence.conditioning,
-        noise_scale=confidence.noise_scale,
-        parameter_bound=confidence.parameter_bound,
-        radius=float(radii[0]) if state.shared else None,
+        conditioning=conditioning,
+        noise_scale=noise_scale,
+        parameter_bound=parameter_bound,
+        radius=float(radii[0]) if state.shared and radii is not None else None,
         guaranteed=reason is None,
         guarantee_note=CONDITIONAL if reason is None else reason,
         center=policy.center if policy.is_centred else None,
@@ -80,9 +86,26 @@ def describe(state: CampaignState, damage: str | None = None) -> ModelReport:
     )
 
 
+def _limits(state: CampaignState) -> dict[str, Interval | None]:
+    """The limits of the active arms whose features do not depend on a request; nothing with another bonus."""
+    model = state.creation.model
+    if not state.policy.is_self_scaled or model.type == "disjoint":
+        return {}
+    context = None if state.shared else np.zeros(0)
+    known = [
+        Candidate(arm.arm_id, features, arm.position)
+        for arm in state.arms
+        if arm.status == "active" and (features := arm.features if context is None else context) is not None
+    ]
+    scores = score(state, known) if known else None
+    return {} if scores is None else {one.arm_id: scores.limits_of(place) for place, one in enumerate(known)}
+
+
 def why_not_guaranteed(state: CampaignState) -> str | None:
     """Why the bonus is an exploration rule and no confidence interval; None if it is one, conditionally."""
     algorithm = state.configuration.algorithm
+    if state.policy.is_self_scaled:
+        return CALIBRATED
     if algorithm.name in {"linucb-ogd-cr", "linucb-onepass-cr"}:
         return "A streaming estimator has no finite-sample guarantee."
     if state.policy.is_staged:
@@ -139,12 +162,12 @@ def _regret_bound(state: CampaignState) -> float | None:
     confidence, loss = policy.confidence, policy.loss
     settings = confidence.settings
     curvature_min, curvature_max = loss.curvature_min, loss.curvature_max
+    blocks, dimension = policy.estimator.theta.shape
+    if not blocks or not isinstance(confidence, Confidence):  # the bonus self-scaled, which is never guaranteed
+        return None
     if settings.conditioning == "self-concordant":
         # This conditioning holds beyond the reward bounds, where the loss's own m does not.
         curvature_min = loss.curvature_within(settings.feature_bound * confidence.parameter_bound)[0]
-    blocks, dimension = policy.estimator.theta.shape
-    if not blocks:
-        return None
     constants = Constants(
         dimension=dimension,
         blocks=blocks,

@@ -33,13 +33,16 @@ def select(
     if state.status == "archived":
         raise ConflictError("the campaign is archived and accepts no selects")
     candidates, external = find_candidates(state, request)
-    scores = _score(state, candidates, request.matrix)
+    scores = score(state, candidates, request.matrix)
     choice = _choose(state, request, decision_id, candidates, scores)
     recommended = candidates[choice.position]
     if external is None:
         chosen, position, own_scores = recommended, choice.position, scores
     else:
-        chosen, position, own_scores = external, 0, _score(state, [external])
+        # the arms of a decision are compared with each other by the bonus self-scaled
+        others = candidates if state.policy.is_self_scaled else []
+        compared = [external, *(other for other in others if other.arm_id != external.arm_id)]
+        chosen, position, own_scores = external, 0, score(state, compared)
     arms = explain(state, request, candidates, scores, choice) if request.explain else None
     timeout = state.configuration.reward.timeout_seconds
     row = DecisionRow(
@@ -74,7 +77,7 @@ def repeat_decision(row: DecisionRow, campaign_id: str) -> Decision:
 def preview(state: CampaignState, request: Select) -> Prospect:
     """What `select` might choose now; nothing is recorded. Its draws are not those that a select will have."""
     candidates, _ = find_candidates(state, request)
-    scores = _score(state, candidates, request.matrix)
+    scores = score(state, candidates, request.matrix)
     choice = _choose(state, request, "", candidates, scores)
     return Prospect(
         arm_id=candidates[choice.position].arm_id,
@@ -87,7 +90,7 @@ def preview(state: CampaignState, request: Select) -> Prospect:
 
 def weigh(state: CampaignState, candidates: list[Candidate], *, explore: bool) -> tuple[Scores, list[float]]:
     """Estimates and bonuses of candidates, and with what probability each of them is chosen."""
-    scores = _score(state, candidates)
+    scores = score(state, candidates)
     return scores, propensities(scores, state.rule, _standing(state, candidates), explore=explore)
 
 
@@ -139,9 +142,13 @@ def find_candidates(state: CampaignState, request: Select) -> tuple[list[Candida
     return candidates, external
 
 
-def _score(state: CampaignState, candidates: list[Candidate], matrix: Floats | None = None) -> Scores:
+def score(state: CampaignState, candidates: list[Candidate], matrix: Floats | None = None) -> Scores:
     """Estimate, bonus and index of each candidate. matrix: the request's, used if no listed arm was left out."""
-    return state.policy.score(*_features_and_blocks(state, candidates, matrix))
+    features, blocks = _features_and_blocks(state, candidates, matrix)
+    arms = None
+    if state.policy.is_self_scaled:
+        arms = np.array([candidate.position for candidate in candidates], dtype=np.intp)
+    return state.policy.score(features, blocks, arms)
 
 
 def _features_and_blocks(
@@ -171,6 +178,11 @@ def _listed_arms(state: CampaignState, request: Select) -> dict[str, Candidate]:
         if arm_id in known:
             raise InvalidCommandError("duplicate arm_id", field=f"arms.{order}.arm_id")
         arm = by_id.get(arm_id)
+        if arm is None and state.policy.is_self_scaled:
+            raise InvalidCommandError(
+                "is not registered, and the bonus self-scaled keeps scores for each arm: register it first",
+                field=f"arms.{order}.arm_id",
+            )
         if features is None:
             features = None if arm is None else arm.features
             if features is None:
@@ -235,11 +247,12 @@ def explain(
         ScoredArm(
             arm_id=candidates[i].arm_id,
             estimate=scores.estimate_of(i),
-            bonus=float(scores.bonuses[i]),
-            index=scores.index_of(i, choice.multiplier),
+            bonus=_finite(float(scores.bonuses[i])),
+            index=_finite(scores.index_of(i, choice.multiplier)),
             propensity=chances[i],
             interval=interval_of(ends[i]),
             interval_note=notes[i],
+            limits=scores.limits_of(i),
             contributions=(
                 [{"feature": name, "contribution": value} for name, value in zip(names, contributions[i], strict=True)]
                 if i in detailed
@@ -248,6 +261,10 @@ def explain(
         )
         for i in order
     ]
+
+
+def _finite(value: float) -> float | None:
+    return value if value < inf else None
 
 
 def feature_names(state: CampaignState) -> list[str]:

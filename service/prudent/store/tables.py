@@ -73,7 +73,7 @@ class ArmRow(NamedTuple):
 
 
 class DecisionRow(NamedTuple):
-    """A decision. features: of the chosen arm, or the context."""
+    """A decision. features: of the chosen arm, or the context. bonus, index_value: inf where there is none finite."""
 
     decision_id: Name
     key: Key

@@ -6,6 +6,7 @@ Each line is validated here by itself; consistency between lines is checked in r
 
 import re
 from datetime import UTC, datetime, timedelta
+from math import inf
 from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
@@ -123,15 +124,18 @@ class ObservationLine(Schema):
 
 
 class DecisionLine(Schema):
-    """A decision. due_at: of a pending one that has a deadline. seen: how many observations it was based on."""
+    """A decision. due_at: of a pending one that has a deadline. seen: how many observations it was based on.
+
+    bonus, index: None stands for infinity, which JSON does not have.
+    """
 
     kind: Literal["decision"]
     decision_id: DecisionId
     arm_id: ArmId
     features: LogFeatures
     estimate: float
-    bonus: float
-    index: float
+    bonus: float | None
+    index: float | None
     reason: Reason
     greedy_arm_id: ArmId
     recommended_arm_id: ArmId | None
@@ -240,10 +244,12 @@ def decision_row(line: DecisionLine, key: int) -> DecisionRow:
     fields = {name: value for name, value in line.__dict__.items() if name not in {"kind", "index"}}
     fields |= {
         "features": _to_bytes(line.features),
+        "bonus": inf if line.bonus is None else line.bonus,
+        "index_value": inf if line.index is None else line.index,
         "request_digest": None if line.request_digest is None else bytes.fromhex(line.request_digest),
         "explanation": None if line.explanation is None else orjson.dumps(line.explanation).decode(),
     }
-    return DecisionRow(key=key, index_value=line.index, **fields)
+    return DecisionRow(key=key, **fields)
 
 
 def _to_bytes(features: list[float]) -> bytes:
