@@ -69,7 +69,17 @@ def test_reply(api: httpx.Client, make: Callable[[], Json], fields: Json) -> Non
     explained = select(api, campaign_id, explain=True, **fields)
     assert set(explained) == FIELDS | {"arms"}
     assert {one["arm_id"] for one in explained["arms"]} == ({"a", "b"} if make is shared else {"a", "b", "c"})
-    shown = {"arm_id", "estimate", "bonus", "index", "propensity", "interval", "contributions", "limits"}
+    shown = {
+        "arm_id",
+        "estimate",
+        "bonus",
+        "index",
+        "propensity",
+        "interval",
+        "interval_note",
+        "contributions",
+        "limits",
+    }
     assert all(set(one) == shown for one in explained["arms"])
     multipliers = [(one["index"] - one["estimate"]) / one["bonus"] for one in explained["arms"]]
     assert multipliers == pytest.approx([multipliers[0]] * len(multipliers))  # one draw for all arms
