@@ -33,7 +33,7 @@ from prudent_client.models import (
     Receipt,
     Reply,
 )
-from prudent_client.requests import Features, JsonObject, Observation, Reward, Select, numbers
+from prudent_client.requests import Features, JsonObject, Observation, Reward, Select, as_sent
 from prudent_client.retries import Retries
 
 BATCH_ITEMS_MAX = 1_000
@@ -134,7 +134,7 @@ class Calls:
 
     def add_arm(self, campaign_id: str, arm_id: str, features: Features | None) -> Call[Arm]:
         """Repeating the request returns the arm."""
-        arm = {"arm_id": arm_id} if features is None else {"arm_id": arm_id, "features": numbers(features)}
+        arm = {"arm_id": arm_id} if features is None else {"arm_id": arm_id, "features": as_sent(features)}
         return _parse(Arm, (yield from self.send("POST", f"{campaign_path(campaign_id)}/arms", arm)))
 
     def change_arm(self, campaign_id: str, arm_id: str, status: str) -> Call[Arm]:

@@ -77,7 +77,7 @@ class Arm(Reply):
     """A registered arm."""
 
     arm_id: str
-    features: tuple[float, ...] | None = None
+    features: tuple[float, ...] | dict[str, Any] | None = None
     status: Literal["active", "paused", "retired"]
 
 

@@ -1,4 +1,4 @@
-"""Requests to the service. Features are lists of numbers, or NumPy arrays of one dimension."""
+"""Requests to the service. Features are values by name (a mapping, a row of pandas), or lists of numbers."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,13 +7,22 @@ from typing import Any
 from prudent_client.identifiers import new_id
 
 JsonObject = dict[str, Any]
-Features = Sequence[float] | Any
-"""Numbers; `Any`, because a NumPy array is not a Sequence, and the client does not need NumPy."""
+Features = Mapping[str, Any] | Sequence[float] | Any
+"""Values by name, or numbers; `Any`, because a NumPy array is not a Sequence, and a row of pandas not a Mapping."""
 
 
-def numbers(features: Features) -> list[float]:
-    """Features as they are sent."""
+def as_sent(features: Features) -> JsonObject | list[float]:
+    """Features as they are sent. A missing value of pandas, and NaN among values by name, become null."""
+    if not isinstance(features, Mapping) and hasattr(features, "to_dict"):
+        features = features.to_dict()
+    if isinstance(features, Mapping):
+        return {str(name): None if _is_missing(value) else value for name, value in features.items()}
     return [float(value) for value in features]
+
+
+def _is_missing(value: object) -> bool:
+    """Whether it is NaN, or what pandas has for it in columns that are no numbers."""
+    return type(value).__name__ in {"NAType", "NaTType"} or (isinstance(value, float) and value != value)
 
 
 def _without_absent(body: Mapping[str, Any]) -> JsonObject:
@@ -25,9 +34,9 @@ class Select:
     """A decision to make.
 
     arms: features by arm id, None for those registered with an arm; absent for all registered arms. context: for
-    a disjoint model. eligible, exclude: which arms to choose among. explore: False for the best estimate. explain: True
-    for every candidate's scores. chosen_arm_id: the arm that the application has already chosen. decision_id:
-    generated if absent, so that the request can be retried safely.
+    a disjoint model, or a shared one with context_features. eligible, exclude: which arms to choose among. explore:
+    False for the best estimate. explain: True for every candidate's scores. chosen_arm_id: the arm that the application
+    has already chosen. decision_id: generated if absent, so that the request can be retried safely.
     """
 
     campaign_id: str
@@ -45,7 +54,7 @@ class Select:
         arms = None
         if self.arms is not None:
             arms = [
-                {"arm_id": name} if features is None else {"arm_id": name, "features": numbers(features)}
+                {"arm_id": name} if features is None else {"arm_id": name, "features": as_sent(features)}
                 for name, features in self.arms.items()
             ]
         return _without_absent(
@@ -53,7 +62,7 @@ class Select:
                 "campaign_id": self.campaign_id,
                 "decision_id": self.decision_id,
                 "arms": arms,
-                "context": None if self.context is None else numbers(self.context),
+                "context": None if self.context is None else as_sent(self.context),
                 "eligible": None if self.eligible is None else list(self.eligible),
                 "exclude": list(self.exclude) or None,
                 "explore": None if self.explore else False,
@@ -98,8 +107,8 @@ class Observation:
                 "observation_id": self.observation_id,
                 "arm_id": self.arm_id,
                 "reward": float(self.reward),
-                "features": None if self.features is None else numbers(self.features),
-                "context": None if self.context is None else numbers(self.context),
+                "features": None if self.features is None else as_sent(self.features),
+                "context": None if self.context is None else as_sent(self.context),
                 "observed_at": self.observed_at,
                 "propensity": self.propensity,
             }

@@ -1,4 +1,4 @@
-"""The command line: serve, migrate, verify, keys, campaigns, export, import, evaluate.
+"""The command line: serve, migrate, verify, keys, campaigns, features, observations, export, import, evaluate.
 
 A command imports what it works with when it is called, so that help and usage errors do not wait for numpy, SQLAlchemy
 and FastAPI.
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from prudent.cli import campaigns, evaluation, keys, transfer
+from prudent.cli import campaigns, evaluation, keys, tables, transfer
 from prudent.cli.console import (
     DatabaseUrl,
     console,
@@ -40,6 +40,8 @@ GRACE_SECONDS = 8
 app = typer.Typer(help="Prudent: risk-aware contextual bandits as a self-hosted service.", no_args_is_help=True)
 app.add_typer(keys.app, name="keys")
 app.add_typer(campaigns.app, name="campaigns")
+app.add_typer(tables.app, name="features")
+app.command("observations")(tables.observations_command)
 app.command("export")(transfer.export_command)
 app.command("import")(transfer.import_command)
 app.command("evaluate")(evaluation.evaluate_command)

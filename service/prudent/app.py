@@ -100,7 +100,7 @@ def create_app(settings: Settings, metrics_folder: Path | None = None) -> FastAP
     app.include_router(deciding)
     app.include_router(campaigns.campaign_routes(ledger, read, bodies))
     app.include_router(campaigns.arm_routes(ledger, bodies))
-    app.include_router(campaigns.learning_routes(ledger, bodies))
+    app.include_router(campaigns.learning_routes(ledger, read, bodies))
     app.include_router(reports.report_routes(read, ledger, clock))
     app.include_router(transfer.transfer_routes(ledger, read, bodies, settings.limits, clock))
     app.include_router(operations.operation_routes(ledger, read, metrics))

@@ -68,7 +68,7 @@ def test_shape(name: str, model: Any, arms: int, shape: tuple[int, int], feature
 
 def test_features_are_centred_and_scaled() -> None:
     """Age 67 with centre 50 and scale 17 would not be 1."""
-    declared = [{"name": "age", "center": 50, "scale": 17}, {"name": "dose"}]
+    declared = [{"name": "age", "center": 50, "scale": 17}, {"name": "dose", "scale": 1}]
     request = resolved(model={"type": "shared", "dimension": 2, "features": declared, "intercept": True})
     policy = build_policy(request, request, arms=0)
     assert policy.feature_map(np.array([67.0, 3.0])).tolist() == [1, 3, 1]

@@ -376,8 +376,11 @@ def test_size_of_a_disjoint_model(dimension: int, intercept: bool, arms: int, ac
             "arms.0.features",
         ),
         ({"model": {"type": "multi-armed"}, "arms": [{"arm_id": "a", "features": [1]}]}, "arms.0.features"),
-        ({"model": {"type": "shared", "dimension": 2, "features": [{"name": "x"}]}}, "model.features"),
-        ({"model": {"type": "disjoint", "dimension": 1, "features": [{"name": "x"}, {"name": "y"}]}}, "model.features"),
+        ({"model": {"type": "shared", "dimension": 2, "features": [{"name": "x"}]}}, "model.dimension"),
+        (
+            {"model": {"type": "disjoint", "dimension": 1, "features": [{"name": "x"}, {"name": "y"}]}},
+            "model.dimension",
+        ),
         ({"model": {"type": "shared", "dimension": 2, "features": [{"name": "x"}, {"name": "x"}]}}, "model.features"),
     ],
     ids=str,

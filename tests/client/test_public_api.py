@@ -11,7 +11,8 @@ import pytest
 from packaging.markers import Marker
 
 import prudent_client
-from prudent_client.encoding import encode
+from prudent_client import Select
+from prudent_client.encoding import decode, encode
 from tests.client.conftest import Player
 from tests.public_api import PACKAGES, exported, listing
 from tests.scripted import Answer, Script
@@ -103,6 +104,42 @@ def test_numpys_values_are_sent_as_numbers(scripted: Script, play: Player, value
     scripted.answers = [OK]
     play(scripted.url, lambda client: client.request("POST", "/select", {"features": value}))
     assert scripted.requests[0].body == b'{"features":' + written + b"}"
+
+
+class RowOfFrame:
+    """What the client knows of a row of pandas: it is no mapping, and has values that stand for missing ones."""
+
+    class NAType:
+        """Neither true nor false, like pandas' own."""
+
+        def __bool__(self) -> bool:
+            raise TypeError
+
+    def to_dict(self) -> dict[str, object]:
+        return {
+            "age": np.float64(33),
+            "plan": "pro",
+            "income": float("nan"),
+            "city": self.NAType(),
+            "mobile": np.bool_(1),
+        }
+
+
+@pytest.mark.parametrize("features", [RowOfFrame(), RowOfFrame().to_dict()], ids=["row", "mapping"])
+def test_values_by_name_are_sent_with_what_is_missing(scripted: Script, play: Player, features: object) -> None:
+    """A row of a frame would be sent as its names, or a missing value as a text."""
+    scripted.answers = [OK]
+    arms = {"a": features, "b": None, "c": [1, 2]}
+    body = encode(Select(campaign_id="c", decision_id="d", context=features, arms=arms).body())
+    play(scripted.url, lambda client: client.request("POST", "/select", decode(body)))
+    sent = decode(scripted.requests[0].body)
+    expected = {"age": 33.0, "plan": "pro", "income": None, "city": None, "mobile": True}
+    assert sent["context"] == expected
+    assert sent["arms"] == [
+        {"arm_id": "a", "features": expected},
+        {"arm_id": "b"},
+        {"arm_id": "c", "features": [1.0, 2.0]},
+    ]
 
 
 @pytest.mark.parametrize("value", [object(), "\ud800"])

@@ -11,6 +11,7 @@ from prudent.api.replies import (
     ArmReply,
     CampaignListReply,
     CampaignReply,
+    FeaturesReply,
     ModelReply,
     ObservationsReply,
     json_reply,
@@ -28,8 +29,10 @@ from prudent.api.requests import (
     documented,
     encode_cursor,
 )
-from prudent.api.server.bodies import Bodies, floats
-from prudent.campaigns import CampaignConfiguration, resolve
+from prudent.api.server.bodies import Bodies, as_given
+from prudent.api.server.middleware import StrictRoute
+from prudent.campaigns import CampaignConfiguration, resolve, stored
+from prudent.campaigns.configuration import MultiArmedModel, SharedModel
 from prudent.errors import InvalidCommandError, NotFoundError
 from prudent.identifiers import ID_PATTERN
 from prudent.ledger.administration import CampaignRecord, find_record, list_records
@@ -40,6 +43,7 @@ from prudent.ledger.commands import (
     CreateCampaign,
     DeleteCampaign,
     Describe,
+    ModelReport,
     Observe,
     WarmStart,
 )
@@ -55,7 +59,7 @@ LIST_MAX = 1_000
 
 def campaign_routes(ledger: Ledger, read: Reader, bodies: Bodies) -> APIRouter:
     """Create, list, read, change and delete campaigns."""
-    router = APIRouter(tags=["campaigns"], responses=PROBLEMS)
+    router = APIRouter(tags=["campaigns"], responses=PROBLEMS, route_class=StrictRoute)
     read_creation = bodies.of(CampaignConfiguration)
     read_change = bodies.of(CampaignChange)
 
@@ -155,7 +159,7 @@ def _readable(records: Iterable[CampaignRecord]) -> Iterator[dict[str, Any]]:
 
 def arm_routes(ledger: Ledger, bodies: Bodies) -> APIRouter:
     """Add arms and change their status."""
-    router = APIRouter(tags=["arms"], responses=PROBLEMS)
+    router = APIRouter(tags=["arms"], responses=PROBLEMS, route_class=StrictRoute)
     read_arm = bodies.of(ArmRequest)
     read_change = bodies.of(ArmChange)
 
@@ -170,7 +174,7 @@ def arm_routes(ledger: Ledger, bodies: Bodies) -> APIRouter:
     async def add_arm(campaign_id: CampaignPath, request: Request) -> Response:
         """Add an arm at run time. Repeating the same request returns 200; other features for the same arm_id, 409."""
         arm = await read_arm(request)
-        record = await ledger.administer(AddArm(campaign_id, arm.arm_id, floats(arm.features)))
+        record = await ledger.administer(AddArm(campaign_id, arm.arm_id, as_given(arm.features)))
         return _arm(record, arm.arm_id)
 
     @router.patch(
@@ -188,9 +192,9 @@ def arm_routes(ledger: Ledger, bodies: Bodies) -> APIRouter:
     return router
 
 
-def learning_routes(ledger: Ledger, bodies: Bodies) -> APIRouter:
+def learning_routes(ledger: Ledger, read: Reader, bodies: Bodies) -> APIRouter:
     """Warm starts, and what the model has learned."""
-    router = APIRouter(tags=["learning"], responses=PROBLEMS)
+    router = APIRouter(tags=["learning"], responses=PROBLEMS, route_class=StrictRoute)
     validate = bodies.validator(ObservationItem)
     read_batch = bodies.batches_of(ObservationBatch, lambda raw: _warm_start(validate(raw)))
 
@@ -216,7 +220,37 @@ def learning_routes(ledger: Ledger, bodies: Bodies) -> APIRouter:
         """Read what the model has learned, and what can be guaranteed about it."""
         return json_reply(render_report(await ledger.submit(Describe(campaign_id))))
 
+    @router.get(
+        "/campaigns/{campaign_id}/features",
+        operation_id="getFeatures",
+        responses={200: {"model": FeaturesReply}},
+        response_class=Response,
+    )
+    async def get_features(campaign_id: CampaignPath) -> Response:
+        """Read the schema of named features, and what was learned and seen of each."""
+        record = await read(find_record, campaign_id)
+        if record is None:
+            raise NotFoundError("there is no such campaign")
+        return json_reply(features_reply(await ledger.submit(Describe(campaign_id)), record))
+
     return router
+
+
+def features_reply(report: ModelReport, record: CampaignRecord) -> dict[str, Any]:
+    """What is known of a campaign's features, as FeaturesReply."""
+    model = stored(record.row.configuration).model
+    schema = [] if isinstance(model, MultiArmedModel) else model.features or []
+    context = model.context_features or [] if isinstance(model, SharedModel) else []
+    described = [one.model_dump(mode="json") for one in (*schema, *context)]
+    known = report.features or []
+    return {
+        "campaign_id": report.campaign_id,
+        "observations": report.observations,
+        "dimension": None if isinstance(model, MultiArmedModel) else model.dimension,
+        "interactions": [] if isinstance(model, MultiArmedModel) else model.interactions,
+        "frozen_at": report.frozen_at,
+        "features": [{"schema": one, **found} for one, found in zip(described, known, strict=True)],
+    }
 
 
 def _warm_start(item: ObservationItem) -> WarmStart:
@@ -224,8 +258,8 @@ def _warm_start(item: ObservationItem) -> WarmStart:
     return WarmStart(
         arm_id=item.arm_id,
         reward=item.reward,
-        features=floats(item.features),
-        context=floats(item.context),
+        features=as_given(item.features),
+        context=as_given(item.context),
         observation_id=item.observation_id,
         observed_at=None if when is None else round(when.timestamp() * 1e6),
         propensity=item.propensity,
@@ -239,7 +273,8 @@ def _campaign(record: CampaignRecord | None) -> Response:
 
 
 def _arm(record: CampaignRecord | None, arm_id: str) -> Response:
-    for arm in () if record is None else record.arms:
-        if arm.arm_id == arm_id:
-            return json_reply(render_arm(arm), 201 if record is not None and record.created else 200)
+    if record is not None:
+        for arm in record.arms:
+            if arm.arm_id == arm_id:
+                return json_reply(render_arm(record, arm), 201 if record.created else 200)
     raise NotFoundError("there is no such arm")

@@ -18,9 +18,11 @@ from prudent.api.replies import (
     render_receipt,
 )
 from prudent.api.requests import RewardBatch, RewardRequest, SelectBatch, SelectRequest, documented
-from prudent.api.server.bodies import Bodies, Raw, floats, matrix_of
+from prudent.api.server.bodies import Bodies, Raw, as_given, matrix_of
+from prudent.api.server.middleware import StrictRoute
+from prudent.campaigns import Given
 from prudent.errors import InvalidCommandError
-from prudent.ledger.commands import Command, Floats, Reward, Select
+from prudent.ledger.commands import Command, Reward, Select
 from prudent.ledger.ledger import Ledger
 
 Item = TypeVar("Item", bound=BaseModel)
@@ -35,22 +37,25 @@ def select_command(request: SelectRequest) -> Select:
         if names is not None and len(set(names)) != len(names):
             raise InvalidCommandError("duplicate arm_id", field=field)
     arms, matrix = request.arms, None
-    listed: list[tuple[str, Floats | None]] | None = None
+    listed: list[tuple[str, Given | None]] | None = None
+    is_named = isinstance(request.context, dict)
     if arms is not None:
         matrix = matrix_of([arm.features for arm in arms])
-        rows = [floats(arm.features) for arm in arms] if matrix is None else matrix
+        rows = [as_given(arm.features) for arm in arms] if matrix is None else matrix
+        is_named = is_named or (matrix is None and any(isinstance(row, dict) for row in rows))
         listed = [(arm.arm_id, row) for arm, row in zip(arms, rows, strict=True)]
     return Select(
         campaign_id=request.campaign_id,
         decision_id=request.decision_id,
         arms=listed,
         matrix=matrix,
-        context=floats(request.context),
+        context=as_given(request.context),
         eligible=None if request.eligible is None else frozenset(request.eligible),
         exclude=frozenset(request.exclude),
         explore=request.explore,
         explain=request.explain,
         chosen_arm_id=request.chosen_arm_id,
+        is_named=is_named,
     )
 
 
@@ -61,7 +66,7 @@ def reward_command(request: RewardRequest) -> Reward:
 
 def decision_routes(ledger: Ledger, bodies: Bodies) -> APIRouter:
     """``/select``, ``/reward`` and their batches."""
-    router = APIRouter(tags=["decisions"], responses=PROBLEMS)
+    router = APIRouter(tags=["decisions"], responses=PROBLEMS, route_class=StrictRoute)
     read_select, read_reward = bodies.of(SelectRequest), bodies.of(RewardRequest)
     read_selects = bodies.batches_of(SelectBatch, item_reader(bodies.validator(SelectRequest), select_command))
     read_rewards = bodies.batches_of(RewardBatch, item_reader(bodies.validator(RewardRequest), reward_command))

@@ -14,6 +14,7 @@ from starlette.requests import ClientDisconnect
 
 from prudent.campaigns import InvalidConfigurationError
 from prudent.campaigns.configuration import UNION_TAGS
+from prudent.campaigns.features import KINDS
 from prudent.errors import (
     CommandError,
     ConflictError,
@@ -53,8 +54,11 @@ STATUSES: dict[type[Exception], int] = {
 }
 """Business errors do not know HTTP; this table maps them."""
 
-_PLAIN_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}")
-_NOT_FIELDS = re.compile(r"float|int|str|bool|constrained-.*|literal\[.*|list\[.*|nullable.*|function-.*")
+PLAIN_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}")
+"""A name from a request that may be shown: it could be a misspelling of one of ours."""
+_NOT_FIELDS = re.compile(r"float|int|str|bool|constrained-.*|literal\[.*|nullable.*|function-.*")
+_FORMS = re.compile(r"(list|dict)\[.*")
+"""The two forms of features, in the path of an error in one of them."""
 
 
 class BadBodyError(Exception):
@@ -112,11 +116,32 @@ def describe_validation(
         details: Sequence[Any] = error.errors(include_url=False, include_input=False)
     else:
         details = error.errors()
+    details = _of_the_form_sent(details)
     errors = [{"field": _field(one, below), "message": _message(one)} for one in details[:ERRORS_MAX]]
     if len(errors) == 1 and errors[0]["field"] == "body":
         return problem(422, errors[0]["message"].replace("must", "the body must", 1), errors)
     fields = ", ".join(dict.fromkeys(one["field"] for one in errors))
     return problem(422, f"invalid fields: {fields}", errors)
+
+
+def _of_the_form_sent(details: Sequence[Any]) -> Sequence[Any]:
+    """The errors without those of the form of features that was not sent: an array, or an object with names.
+
+    What is neither has one error.
+    """
+    kept = []
+    for one in details:
+        location = one["loc"]
+        if one["type"] in {"list_type", "dict_type"} and location and _FORMS.match(str(location[-1])):
+            place = location[:-1]
+            others = [other for other in details if other is not one and other["loc"][: len(place)] == place]
+            if any(other["type"] not in {"list_type", "dict_type"} for other in others):
+                continue
+            if one["type"] == "dict_type" and others:
+                continue
+            one = one | {"type": "features_type", "loc": place}
+        kept.append(one)
+    return kept
 
 
 def is_not_json(error: ValidationError) -> bool:
@@ -131,7 +156,7 @@ def _field(error: Any, below: tuple[str | int, ...]) -> str:
     if error["type"] == "json_invalid":
         return "body"
     location = [*below, *error["loc"]]
-    if error["type"] == "extra_forbidden" and not _PLAIN_NAME.fullmatch(str(location[-1])):
+    if error["type"] == "extra_forbidden" and not PLAIN_NAME.fullmatch(str(location[-1])):
         location[-1] = "(unknown field)"
     if location and location[0] in {"body", "query", "path"}:  # FastAPI's, of parameters
         del location[0]
@@ -147,6 +172,8 @@ def _field(error: Any, below: tuple[str | int, ...]) -> str:
 
 def _is_label(part: str, before: str | int, *, last: bool) -> bool:
     """Whether pydantic put this into the path to name a member of a union instead of a field."""
+    if _FORMS.fullmatch(part) or (isinstance(before, int) and part in KINDS):
+        return True
     return part in UNION_TAGS.get(str(before), ()) or (last and bool(_NOT_FIELDS.fullmatch(part)))
 
 
@@ -158,6 +185,8 @@ def _message(error: Any) -> str:
         return f"{context['discriminator']} is required".replace("'", "")
     if kind == "extra_forbidden":
         return "unknown field"
+    if kind == "features_type":
+        return "must be a list of numbers or an object of values by name"
     if kind == "json_invalid":
         return f"the body is not valid JSON: {context.get('error', 'it cannot be parsed')}"
     if kind == "value_error":

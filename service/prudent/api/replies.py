@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 import orjson
 from fastapi import Response
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from prudent.campaigns import Algorithm, Model, RewardRules, Risk, configuration_warnings, stored
 from prudent.core.exploration import Reason
@@ -54,7 +54,13 @@ class ContributionReply(BaseModel):
         description="The feature's name, or its position in the request if features have no names; `intercept` for the "
         "constant."
     )
-    contribution: float = Field(description="Parameter times feature, after the campaign's centring and scaling.")
+    contribution: float = Field(
+        description="Parameter times feature, after the campaign's centring and scaling; of a feature with several "
+        "columns, their sum."
+    )
+    value: float | bool | str | None = Field(
+        default=None, description="Of a feature with a name: what was sent; null for a missing value."
+    )
 
 
 INTERVAL = (
@@ -181,7 +187,7 @@ class ArmReply(BaseModel):
     """A registered arm."""
 
     arm_id: str
-    features: list[float] | None
+    features: list[float] | dict[str, Any] | None
     status: Literal["active", "paused", "retired"]
 
 
@@ -237,7 +243,15 @@ class ModelReply(BaseModel):
     observations: int = Field(description=OBSERVATIONS)
     head: int = Field(description=HEAD)
     feature_names: list[str] = Field(
-        description="One per parameter, in order: names of features, or their positions; empty for multi-armed."
+        description="One per parameter, in order: names of features, or their positions; empty for multi-armed. "
+        "A feature with several columns has one for each, such as country=de."
+    )
+    features: list[dict[str, Any]] | None = Field(
+        description="Of each named feature: how often it was missing or none of its categories in what was learned, "
+        "the range seen or the categories, and the center and scale in use."
+    )
+    frozen_at: int | None = Field(
+        description="The observation at which learned centers and scales were settled; null before, and without any."
     )
     theta: list[float] | None = Field(description="Shared model: the parameters.")
     theta_intervals: list[Interval | None] | None = Field(description=f"Shared model, for each parameter. {INTERVAL}")
@@ -268,6 +282,36 @@ class ModelReply(BaseModel):
     features_above_bound: int
     warnings: list[str]
     state_digest: str | None = Field(description="Digest of the state's bytes; null for the exact minimiser.")
+
+
+class KnownFeatureReply(BaseModel):
+    """A named feature: its schema, and what the learned observations held of it."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    described: dict[str, Any] = Field(alias="schema", description="As the campaign was created, with its defaults.")
+    name: str = Field(description="In a shared model, that of a request's feature is preceded by `context.`.")
+    kind: Literal["number", "boolean", "category", "cyclic"]
+    missing: int = Field(description="How often it was not sent.")
+    other: int | None = Field(default=None, description="A category: how often it was none of its categories.")
+    categories: list[str] | None = Field(default=None, description="A category: those known, by position from 1.")
+    minimum: float | None = Field(default=None, description="The smallest value; null before the first.")
+    maximum: float | None = Field(default=None, description="The largest value; null before the first.")
+    center: float | None = Field(default=None, description="A number: in use; null before one is learned.")
+    scale: float | None = Field(default=None, description="A number: in use; null before one is learned.")
+
+
+class FeaturesReply(BaseModel):
+    """A campaign's features; none where they have no names."""
+
+    campaign_id: str
+    observations: int = Field(description=OBSERVATIONS)
+    dimension: int | None = Field(description="Columns of the model, without the intercept; null for multi-armed.")
+    interactions: list[list[str]]
+    frozen_at: int | None = Field(
+        description="The observation at which learned centers and scales were settled; null before, and without any."
+    )
+    features: list[KnownFeatureReply]
 
 
 class HealthReply(BaseModel):
@@ -326,7 +370,7 @@ def render_campaign(record: CampaignRecord) -> dict[str, Any]:
     """A campaign as CampaignReply."""
     configuration = stored(record.row.configuration)
     return configuration.model_dump(mode="json") | {
-        "arms": [render_arm(arm) for arm in record.arms],
+        "arms": [render_arm(record, arm) for arm in record.arms],
         "status": record.row.status,
         "observations": record.row.observations,
         "head": record.row.head,
@@ -335,9 +379,9 @@ def render_campaign(record: CampaignRecord) -> dict[str, Any]:
     }
 
 
-def render_arm(arm: ArmRow) -> dict[str, Any]:
-    """An arm as ArmReply."""
-    features = None if arm.features is None else features_from_bytes(arm.features).tolist()
+def render_arm(record: CampaignRecord, arm: ArmRow) -> dict[str, Any]:
+    """An arm of a campaign as ArmReply."""
+    features = None if arm.features is None else record.show(features_from_bytes(arm.features))
     return {"arm_id": arm.arm_id, "features": features, "status": arm.status}
 
 

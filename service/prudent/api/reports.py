@@ -22,6 +22,7 @@ from prudent.api.replies import (
     render_shown,
 )
 from prudent.api.requests import decode_cursor, encode_cursor
+from prudent.api.server.middleware import StrictRoute
 from prudent.campaigns import Risk
 from prudent.clock import Clock
 from prudent.core.measures import INTERVAL_COUNT_MIN
@@ -225,8 +226,11 @@ class LoggedDecisionReply(DecisionReply):
     state: Literal["rewarded", "pending", "expired"] = Field(
         description="expired: the campaign's timeout has passed without a reward, or the default is just being learned."
     )
-    features: list[float] | None = Field(description="Shared model: of the arm, as sent.")
-    context: list[float] | None = Field(description="Disjoint model: of the request, as sent.")
+    features: list[float] | dict[str, Any] | None = Field(description="Shared model: of the arm, as sent.")
+    context: list[float] | dict[str, Any] | None = Field(
+        description="Disjoint model, or context_features: of the request, as sent. `(other)` is a text that was none "
+        "of the categories; null, a missing value."
+    )
     due_at: datetime | None = Field(description="The deadline for a reward; null once there is one.")
     explained: bool = Field(description="Whether the explanation is stored: the same select with explain returns it.")
     reward: LoggedRewardReply | None
@@ -243,20 +247,21 @@ def render_decisions(page: LogPage) -> dict[str, Any]:
     """A page as DecisionListReply."""
     last = page.next_position
     return {
-        "items": [_render_decision(one, page.features_are) for one in page.decisions],
+        "items": [_render_decision(one, page) for one in page.decisions],
         "next_cursor": None if last is None else encode_cursor(f"{last.created_at}/{last.decision_id}"),
     }
 
 
-def _render_decision(logged: LoggedDecision, features_are: str) -> dict[str, Any]:
+def _render_decision(logged: LoggedDecision, page: LogPage) -> dict[str, Any]:
     row = logged.decision
-    features = features_from_bytes(row.features).tolist()
+    own, context = page.reader.parts(features_from_bytes(row.features), page.vocabulary)
+    is_shared = page.features_are == "features"
     return {
         **render_shown(row),
         "created_at": render_instant(row.created_at),
         "state": logged.state,
-        "features": features if features_are == "features" else None,
-        "context": features if features_are == "context" else None,
+        "features": own if is_shared else None,
+        "context": context if is_shared else own,
         "due_at": None if row.due_at is None else render_instant(row.due_at),
         "explained": row.explanation is not None,
         "reward": None if logged.reward is None else _render_reward(logged.reward, logged.is_learned),
@@ -274,7 +279,7 @@ def render_campaign_report(report: CampaignReport) -> dict[str, Any]:
 
 def report_routes(read: Reader, ledger: Ledger, clock: Clock) -> APIRouter:
     """The report and the decision log."""
-    router = APIRouter(tags=["reports"], responses=PROBLEMS)
+    router = APIRouter(tags=["reports"], responses=PROBLEMS, route_class=StrictRoute)
 
     @router.get(
         "/campaigns/{campaign_id}/report",

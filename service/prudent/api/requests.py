@@ -11,13 +11,29 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, Field
 
 from prudent.campaigns import AlgorithmChange, ArmId, CampaignConfiguration, CampaignId, DecisionId, Schema
-from prudent.campaigns.values import ARMS_MAX, DESCRIPTION_MAX, DIMENSION_MAX, Feature, Identifier, RewardValue
+from prudent.campaigns.values import (
+    ARMS_MAX,
+    DESCRIPTION_MAX,
+    DIMENSION_MAX,
+    Feature,
+    FeatureObject,
+    Identifier,
+    RewardValue,
+)
 from prudent.errors import InvalidCommandError
 
-FeatureList = Annotated[
-    list[Feature],
-    Field(min_length=1, max_length=DIMENSION_MAX, description="Finite numbers up to 1e6 in magnitude.", fail_fast=True),
-]
+FeatureList = (
+    Annotated[
+        list[Feature],
+        Field(
+            min_length=1,
+            max_length=DIMENSION_MAX,
+            description="Finite numbers up to 1e6 in magnitude, where all features are numbers.",
+            fail_fast=True,
+        ),
+    ]
+    | FeatureObject
+)
 BATCH_LIMITS = "At most 1,000, in a body of at most 4 MiB, unless the operator has set other limits."
 ArmIds = Annotated[list[ArmId], Field(max_length=ARMS_MAX, fail_fast=True)]
 
@@ -70,7 +86,10 @@ class SelectRequest(Schema):
             fail_fast=True,
         ),
     ] = None
-    context: Annotated[FeatureList | None, Field(description="Disjoint model: features of this request.")] = None
+    context: Annotated[
+        FeatureList | None,
+        Field(description="Features of this request: of a disjoint model, or the context_features of a shared one."),
+    ] = None
     eligible: Annotated[ArmIds | None, Field(description="Choose among these arms only.")] = None
     exclude: Annotated[ArmIds, Field(description="Do not choose these arms.", default_factory=list)]
     explore: Annotated[
@@ -106,7 +125,9 @@ class ObservationItem(Schema):
     ] = None
     arm_id: ArmId
     features: Annotated[FeatureList | None, Field(description="Shared model: of the arm.")] = None
-    context: Annotated[FeatureList | None, Field(description="Disjoint model: of the request.")] = None
+    context: Annotated[
+        FeatureList | None, Field(description="Disjoint model, or context_features: of the request.")
+    ] = None
     reward: RewardValue
     observed_at: Instant | None = None
     propensity: Annotated[float, Field(gt=0, le=1)] | None = None

@@ -10,6 +10,7 @@ from fastapi.responses import StreamingResponse
 from prudent.api.campaigns import CampaignPath
 from prudent.api.replies import PROBLEMS, CampaignReply, json_reply, render_campaign
 from prudent.api.server.bodies import Bodies
+from prudent.api.server.middleware import StrictRoute
 from prudent.clock import Clock
 from prudent.errors import CommandError, NotFoundError, UnavailableError
 from prudent.ledger.administration import CampaignRecord
@@ -28,7 +29,7 @@ _FILE: dict[str, Any] = {MEDIA_TYPE: {"schema": {"type": "string", "description"
 
 def transfer_routes(ledger: Ledger, read: Reader, bodies: Bodies, limits: Limits, clock: Clock) -> APIRouter:
     """``/campaigns/{campaign_id}/export`` and ``/import``."""
-    router = APIRouter(tags=["campaigns"], responses=PROBLEMS)
+    router = APIRouter(tags=["campaigns"], responses=PROBLEMS, route_class=StrictRoute)
 
     @router.get(
         "/campaigns/{campaign_id}/export",

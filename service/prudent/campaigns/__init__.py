@@ -11,7 +11,9 @@ from prudent.campaigns.configuration import (
 from prudent.campaigns.construction import build_policy, exploration_rule, index_settings
 from prudent.campaigns.resolution import repeats_creation, resolve, resolve_change, stored, with_rule
 from prudent.campaigns.risk import Risk
+from prudent.campaigns.rows import Given, RowReader
 from prudent.campaigns.values import ArmId, CampaignId, DecisionId, InvalidConfigurationError, Schema
+from prudent.campaigns.vocabulary import Draft, Learned, Vocabulary
 from prudent.campaigns.warnings import configuration_warnings
 
 __all__ = [
@@ -22,11 +24,16 @@ __all__ = [
     "CampaignConfiguration",
     "CampaignId",
     "DecisionId",
+    "Draft",
+    "Given",
     "InvalidConfigurationError",
+    "Learned",
     "Model",
     "RewardRules",
     "Risk",
+    "RowReader",
     "Schema",
+    "Vocabulary",
     "build_policy",
     "configuration_warnings",
     "exploration_rule",

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field
 
+from prudent.campaigns.features import CONTEXT, FeatureDescriptions, Interactions
 from prudent.campaigns.risk import Risk
 from prudent.campaigns.values import (
     ARMS_MAX,
@@ -16,10 +17,10 @@ from prudent.campaigns.values import (
     INTEGER_MAX,
     ArmId,
     CampaignId,
-    Feature,
-    Features,
+    FeatureValues,
     RewardValue,
     Schema,
+    known,
 )
 from prudent.core.measures import Measure
 
@@ -27,16 +28,9 @@ Positive = Annotated[float, Field(ge=1e-30, le=1e12)]
 """Wide enough for any use, and such that no product, square or quotient leaves float64's range."""
 
 
-class FeatureDescription(Schema):
-    """A named feature with its centring and scaling: the model sees (value - center) / scale."""
-
-    name: Annotated[str, Field(min_length=1, max_length=128)]
-    center: Feature = 0.0
-    scale: Annotated[float, Field(ge=1e-12, le=1e9)] = 1.0
-
-
-FeatureDescriptions = Annotated[list[FeatureDescription], Field(min_length=1, max_length=DIMENSION_MAX)]
-Dimension = Annotated[int, Field(ge=1, le=DIMENSION_MAX, description="Number of features.")]
+Dimension = Annotated[
+    int, Field(ge=1, le=DIMENSION_MAX, description="Number of columns without the intercept; follows from features.")
+]
 Intercept = Annotated[bool, Field(description="Whether to add a constant feature of 1.")]
 
 
@@ -44,20 +38,26 @@ class SharedModel(Schema):
     """One parameter vector for all arms; each arm has features."""
 
     type: Literal["shared"]
-    dimension: Dimension
+    dimension: Dimension | None = None
     intercept: Annotated[
         bool | None, Field(description="Append a constant 1; true by default with the randomized exploration rule.")
     ] = None
-    features: FeatureDescriptions | None = None
+    features: Annotated[FeatureDescriptions | None, Field(description="Of an arm.")] = None
+    context_features: Annotated[
+        FeatureDescriptions | None,
+        Field(description="Of a request, sent as context; each needs an interaction with a feature of the arms."),
+    ] = None
+    interactions: Interactions = []
 
 
 class DisjointModel(Schema):
     """One context per request, one parameter vector per arm. arms x dimension^2 may be at most 4,000,000."""
 
     type: Literal["disjoint"]
-    dimension: Dimension
+    dimension: Dimension | None = None
     intercept: Intercept = True
     features: FeatureDescriptions | None = None
+    interactions: Interactions = []
 
 
 class MultiArmedModel(Schema):
@@ -85,7 +85,7 @@ class ArmConfiguration(Schema):
     """An arm. In a shared model its features may be registered, so that requests need not repeat them."""
 
     arm_id: ArmId
-    features: Features | None = None
+    features: FeatureValues | None = None
 
 
 Conditioning = Annotated[float, Field(ge=1e-12, le=1e12)] | Literal["theory", "self-concordant"] | None
@@ -227,5 +227,7 @@ class CampaignConfiguration(Schema):
         if isinstance(model, MultiArmedModel):
             return []
         if model.features is not None:
-            return [feature.name for feature in model.features]
-        return [f"{'features' if model.type == 'shared' else 'context'}[{place}]" for place in range(model.dimension)]
+            context = model.context_features or [] if isinstance(model, SharedModel) else []
+            return [one.name for one in model.features] + [CONTEXT + one.name for one in context]
+        word = "features" if isinstance(model, SharedModel) else "context"
+        return [f"{word}[{place}]" for place in range(known(model.dimension))]

@@ -3,8 +3,10 @@
 import numpy as np
 
 from prudent.campaigns.configuration import CampaignConfiguration, MultiArmedModel
+from prudent.campaigns.resolution import encoder_of
 from prudent.campaigns.values import known
 from prudent.core.confidence import ConfidenceSettings
+from prudent.core.encoding import Encoder
 from prudent.core.estimators import (
     Estimator,
     ExactMinimizer,
@@ -41,6 +43,8 @@ def build_policy(creation: CampaignConfiguration, current: CampaignConfiguration
         blocks_at_creation=1 if shared else len(creation.arms),
         arms=arms,
         centred=is_centred,
+        fresh_estimator=lambda blocks: _estimator(creation, measure, blocks, feature_map.model_dimension),
+        keeps_seen=not isinstance(creation.model, MultiArmedModel) and creation.model.features is not None,
     )
 
 
@@ -72,18 +76,18 @@ def index_settings(configuration: CampaignConfiguration) -> ConfidenceSettings:
     )
 
 
-def feature_map_of(configuration: CampaignConfiguration) -> FeatureMap:
-    """How features are centred and scaled before the model sees them."""
+def feature_map_of(configuration: CampaignConfiguration) -> FeatureMap | Encoder:
+    """How features become columns of the model. configuration: resolved."""
     model = configuration.model
     if isinstance(model, MultiArmedModel):
         return FeatureMap(np.zeros(0), np.ones(0), intercept=True)
     if model.features is None:
-        return FeatureMap(np.zeros(model.dimension), np.ones(model.dimension), known(model.intercept))
-    return FeatureMap(
-        np.array([feature.center for feature in model.features]),
-        np.array([feature.scale for feature in model.features]),
-        known(model.intercept),
-    )
+        dimension = known(model.dimension)
+        return FeatureMap(np.zeros(dimension), np.ones(dimension), known(model.intercept))
+    encoded = encoder_of(model, intercept=known(model.intercept))
+    if encoded.is_affine:
+        return FeatureMap(encoded.center, encoded.scale, known(model.intercept))
+    return encoded
 
 
 def _regularization(configuration: CampaignConfiguration, measure: Measure) -> float:

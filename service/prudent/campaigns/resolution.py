@@ -1,19 +1,30 @@
 """From a requested configuration to a resolved one: combinations checked, defaults filled in."""
 
+import json
 from math import inf
+from typing import Any
+
+import numpy as np
 
 from prudent.campaigns.configuration import (
     Algorithm,
     AlgorithmChange,
+    ArmConfiguration,
     CampaignConfiguration,
+    DisjointModel,
     ExplorationRuleName,
     MultiArmedModel,
     RewardRules,
     SharedModel,
 )
-from prudent.campaigns.values import DISJOINT_FLOATS_MAX, InvalidConfigurationError
+from prudent.campaigns.features import check_features, check_width, encode, places_of, with_defaults
+from prudent.campaigns.rows import Floats, Given, RowReader
+from prudent.campaigns.values import DISJOINT_FLOATS_MAX, InvalidConfigurationError, known
+from prudent.campaigns.vocabulary import Draft
+from prudent.core.encoding import Encoder
 from prudent.core.measures import Measure
 from prudent.core.self_scaled import DELTA_MAX, OBSERVATIONS_MIN
+from prudent.errors import InvalidCommandError
 
 STEP_SIZE_MAX = 1e12
 """What a request may hold, so that a default can be posted again."""
@@ -41,10 +52,11 @@ def resolve(requested: CampaignConfiguration) -> CampaignConfiguration:
     if isinstance(model, SharedModel) and model.intercept is None:
         is_centred = rule == "randomized" or requested.algorithm.bonus == "self-scaled"
         model = model.model_copy(update={"intercept": is_centred})
-    resolved = requested.model_copy(
-        update={"risk": requested.risk.resolved(), "model": model, "arms": list(requested.arms)}
-    )
-    _check_model_and_arms(requested)
+    if not isinstance(model, MultiArmedModel):
+        model = _resolve_features(model, learned=requested.algorithm.noise_scale is None)
+    resolved = requested.model_copy(update={"risk": requested.risk.resolved(), "model": model})
+    resolved = resolved.model_copy(update={"arms": _check_arms(resolved)})
+    check_size(resolved, len(resolved.arms), "model.dimension")
     _check_reward(requested.reward)
     _check_risk(resolved)
     algorithm = _resolve_algorithm(requested, rule, resolved.measure())
@@ -77,11 +89,25 @@ def stored(text: str) -> CampaignConfiguration:
 def repeats_creation(requested: CampaignConfiguration, creation: str) -> bool:
     """Whether a request is the one that a campaign was created with, stored as `creation`.
 
-    What a campaign from before there were exploration rules left to the defaults is compared with those of then.
+    What a campaign from before there were exploration rules, or learned scales, left to the defaults is compared with
+    those of then.
     """
     parsed = CampaignConfiguration.model_validate_json(creation)
-    is_earlier = parsed.algorithm.exploration_rule is None
-    return resolve(with_rule(requested) if is_earlier else requested) == with_rule(parsed)
+    if parsed.algorithm.exploration_rule is None:
+        requested = with_rule(requested)
+    described = json.loads(creation)["model"].get("features") or []
+    if any("kind" not in one for one in described):
+        requested = _as_sent(requested)
+    return resolve(requested) == with_rule(parsed)
+
+
+def _as_sent(requested: CampaignConfiguration) -> CampaignConfiguration:
+    """With the centers and scales that were the defaults before they could be learned."""
+    model = requested.model
+    if isinstance(model, MultiArmedModel) or model.features is None:
+        return requested
+    features = with_defaults(model.features, learned=False)
+    return requested.model_copy(update={"model": model.model_copy(update={"features": features})})
 
 
 def resolve_change(current: CampaignConfiguration, change: AlgorithmChange) -> CampaignConfiguration:
@@ -98,47 +124,78 @@ def resolve_change(current: CampaignConfiguration, change: AlgorithmChange) -> C
     return resolve(current.model_copy(update={"algorithm": algorithm}))
 
 
-def _check_model_and_arms(requested: CampaignConfiguration) -> None:
-    model = requested.model
+def _resolve_features(model: SharedModel | DisjointModel, *, learned: bool) -> SharedModel | DisjointModel:
+    """The model with its features' defaults and its dimension filled in."""
+    field = "model.features"
+    if model.features is None:
+        if isinstance(model, SharedModel) and model.context_features is not None:
+            raise InvalidConfigurationError(field, "required with context_features: the features of an arm")
+        if model.interactions:
+            raise InvalidConfigurationError("model.interactions", "need model.features, whose names they list")
+        if model.dimension is None:
+            raise InvalidConfigurationError(
+                "model", "needs features, each with a name, or dimension, the number of features sent as an array"
+            )
+        return model
+    check_features(model.features, field)
+    updates: dict[str, Any] = {"features": with_defaults(model.features, learned=learned)}
+    if isinstance(model, SharedModel) and model.context_features is not None:
+        check_features(model.context_features, "model.context_features")
+        updates["context_features"] = with_defaults(model.context_features, learned=learned)
+    resolved = model.model_copy(update=updates)
+    encoded = encoder_of(resolved, intercept=False)
+    check_width(encoded, model.dimension, field)
+    return resolved.model_copy(update={"dimension": encoded.width})
+
+
+def encoder_of(model: SharedModel | DisjointModel, *, intercept: bool) -> Encoder:
+    """How the core sees the named features of a model. Raises InvalidConfigurationError."""
+    arm = model.features or []
+    context = (model.context_features or []) if isinstance(model, SharedModel) else []
+    pairs = places_of(model.interactions, arm, context, "model.interactions")
+    return encode(arm, context, pairs, intercept=intercept)
+
+
+def _check_arms(resolved: CampaignConfiguration) -> list[ArmConfiguration]:
+    """The arms, with their features as they are stored. Raises InvalidConfigurationError."""
     seen: set[str] = set()
-    for position, arm in enumerate(requested.arms):
+    arms = []
+    reader = RowReader(resolved.model)
+    draft = Draft(reader.vocabulary())
+    for position, arm in enumerate(resolved.arms):
         if arm.arm_id in seen:
             raise InvalidConfigurationError(f"arms.{position}.arm_id", "duplicate arm_id")
         seen.add(arm.arm_id)
-        check_arm_features(requested, arm.features, f"arms.{position}.features")
-    if isinstance(model, MultiArmedModel):
-        return
-    if model.features is not None:
-        if len(model.features) != model.dimension:
-            raise InvalidConfigurationError(
-                "model.features",
-                f"expected {model.dimension} (the dimension), received {len(model.features)}",
-            )
-        if len({feature.name for feature in model.features}) != len(model.features):
-            raise InvalidConfigurationError("model.features", "feature names must be unique")
-    check_size(requested, len(requested.arms), "model.dimension")
+        row = arm_row(resolved, arm.features, f"arms.{position}.features", reader, draft)
+        if row is not None and isinstance(arm.features, dict):
+            values = reader.canonical(row, arm.features)
+            arm = arm.model_copy(update={"features": values})
+        arms.append(arm)
+    return arms
 
 
 def check_size(configuration: CampaignConfiguration, arms: int, field: str) -> None:
-    """Refuse a disjoint model whose matrices would be too large."""
+    """Refuse a disjoint model whose matrices would be too large. configuration: resolved."""
     model = configuration.model
     if isinstance(model, MultiArmedModel | SharedModel):
         return
-    floats = arms * (model.dimension + model.intercept) ** 2
+    floats = arms * (known(model.dimension) + model.intercept) ** 2
     if floats > DISJOINT_FLOATS_MAX:
         raise InvalidConfigurationError(field, f"arms x dimension^2 is {floats}; at most {DISJOINT_FLOATS_MAX} allowed")
 
 
-def check_arm_features(configuration: CampaignConfiguration, features: list[float] | None, field: str) -> None:
-    """Registered features belong to the shared model, with its dimension."""
-    if features is None:
-        return
+def arm_row(
+    configuration: CampaignConfiguration, given: Given | list[float] | None, field: str, reader: RowReader, draft: Draft
+) -> Floats | None:
+    """The row of features registered with an arm. They belong to the shared model: raises InvalidConfigurationError."""
+    if given is None:
+        return None
     if not isinstance(configuration.model, SharedModel):
         raise InvalidConfigurationError(field, "only the arms of a shared model can have features")
-    if len(features) != configuration.model.dimension:
-        raise InvalidConfigurationError(
-            field, f"expected {configuration.model.dimension} features, received {len(features)}"
-        )
+    try:
+        return reader.read(np.array(given, dtype=np.float64) if isinstance(given, list) else given, field, draft)
+    except InvalidCommandError as error:
+        raise InvalidConfigurationError(error.field or field, error.message) from None
 
 
 def _check_reward(reward: RewardRules) -> None:

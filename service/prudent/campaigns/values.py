@@ -1,6 +1,8 @@
 """The vocabulary of the contract: ids, numbers and limits, strict in what they accept."""
 
-from typing import Annotated, TypeVar
+import json
+import re
+from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
@@ -39,6 +41,53 @@ def _not_a_path_step(value: str) -> str:
     return value
 
 
+_NAMES = re.compile(rb'"\s*:')
+"""Follows every name of an object; in a text it would need an escaped quote."""
+
+
+class RepeatedNameError(ValueError):
+    """An object of a JSON text has a name twice, so that a parser would take one of the values and drop the other."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.name = name
+
+
+def refuse_repeated_names(text: bytes | bytearray, parsed: object) -> None:
+    """Raise RepeatedNameError if an object has one name twice. parsed: what a parser made of the text, or a model.
+
+    Nearly all texts have as many colons as names were parsed, which costs next to nothing to see; others are looked at
+    more closely, and only what still has too many is parsed again.
+    """
+    names = _names_in(parsed)
+    if text.count(b":") > names and len(_NAMES.findall(text)) > names:
+        json.loads(text, object_pairs_hook=_refuse_pairs, parse_int=str, parse_float=str, parse_constant=str)
+
+
+def _names_in(parsed: object) -> int:
+    if isinstance(parsed, BaseModel):
+        inner = list(parsed.__dict__.values())
+        names = len(parsed.model_fields_set)
+    elif isinstance(parsed, dict):
+        inner, names = list(parsed.values()), len(parsed)
+    elif isinstance(parsed, list) and parsed and not isinstance(parsed[0], float | int):
+        inner, names = parsed, 0
+    else:
+        return 0
+    for one in inner:
+        if isinstance(one, BaseModel | dict | list):
+            names += _names_in(one)
+    return names
+
+
+def _refuse_pairs(pairs: list[tuple[str, object]]) -> None:
+    seen: set[str] = set()
+    for name, _ in pairs:
+        if name in seen:
+            raise RepeatedNameError(name)
+        seen.add(name)
+
+
 class Schema(BaseModel):
     """Base of every body: strict types, no unknown fields, no infinities, immutable."""
 
@@ -58,4 +107,14 @@ DecisionId = Annotated[
 
 Feature = Annotated[float, Field(ge=-FEATURE_MAX, le=FEATURE_MAX)]
 Features = Annotated[list[Feature], Field(min_length=1, max_length=DIMENSION_MAX, fail_fast=True)]
+FeatureObject = Annotated[
+    dict[str, Any],
+    Field(
+        max_length=DIMENSION_MAX,
+        description="Values by name, where the campaign's features have names: numbers, true or false, texts; null, or "
+        "no such name, for a value that is missing.",
+    ),
+]
+FeatureValues = FeatureObject | Features
+"""Features as requests send them. Which names there are, and what they take, is the campaign's to say."""
 RewardValue = Annotated[float, Field(ge=-REWARD_MAX, le=REWARD_MAX)]

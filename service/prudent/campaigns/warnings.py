@@ -4,6 +4,9 @@ import numpy as np
 
 from prudent.campaigns.configuration import CampaignConfiguration
 from prudent.campaigns.construction import feature_map_of
+from prudent.campaigns.resolution import arm_row
+from prudent.campaigns.rows import RowReader
+from prudent.campaigns.vocabulary import Draft
 
 OBSERVATIONS = 1_000_000
 """The number of observations that a campaign's regularization should serve."""
@@ -45,7 +48,14 @@ def _about_ridge(configuration: CampaignConfiguration) -> str | None:
 
 def _largest_registered(configuration: CampaignConfiguration) -> float:
     """The largest norm of the features registered with arms, as the model sees them; 0 without any."""
-    rows = [arm.features for arm in configuration.arms if arm.features is not None]
+    reader = RowReader(configuration.model)
+    draft = Draft(reader.vocabulary())
+    given = [arm_row(configuration, arm.features, "arms", reader, draft) for arm in configuration.arms]
+    rows = [row for row in given if row is not None]
     if not rows:
         return 0.0
-    return float(np.linalg.norm(feature_map_of(configuration)(np.array(rows, dtype=np.float64)), axis=1).max())
+    encode = feature_map_of(configuration)
+    # of a request's own features nothing is known here: they count as missing
+    whole = np.full((len(rows), encode.dimension), np.nan)
+    whole[:, : len(rows[0])] = rows
+    return float(np.linalg.norm(encode(whole), axis=1).max())

@@ -71,7 +71,7 @@ def show(
     for name in ("campaign_id", "description", "status", "observations", "head", "created_at"):
         facts.add_row(name, str(found[name]))
     facts.add_row("risk", _risk(found["risk"]))
-    facts.add_row("model", ", ".join(f"{name} {value}" for name, value in found["model"].items() if name != "features"))
+    facts.add_row("model", _model(found["model"]))
     facts.add_row("algorithm", found["algorithm"]["name"])
     for warning in found["warnings"]:
         facts.add_row("warning", warning)
@@ -79,6 +79,12 @@ def show(
     for arm in found["arms"]:
         arms.add_row(arm["arm_id"], arm["status"])
     console.print(facts, arms, markup=False)
+
+
+def _model(model: Json) -> str:
+    """In brief: the features are in the JSON."""
+    shown = {name: value for name, value in model.items() if not isinstance(value, list) and value is not None}
+    return ", ".join(f"{name} {value}" for name, value in shown.items())
 
 
 @app.command()

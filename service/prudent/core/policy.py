@@ -5,7 +5,7 @@ The state is a deterministic fold of the campaign's log: ``observe`` takes the o
 clocks or databases.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -15,11 +15,13 @@ from scipy.linalg.blas import dnrm2
 
 from prudent.core.centring import Centre
 from prudent.core.confidence import Confidence, ConfidenceSettings
+from prudent.core.encoding import Encoder
 from prudent.core.estimators import Estimator
 from prudent.core.estimators.blocks import check_observation
 from prudent.core.exploration import REPEAT_WEIGHT, Scores
 from prudent.core.intervals import RiskIntervals, risk_intervals
 from prudent.core.measures import Measure
+from prudent.core.scaling import Observed, Scaling, Seen
 from prudent.core.self_scaled import ScoreSums, SelfScaled
 from prudent.core.snapshot import CorruptSnapshotError, pack, unpack
 
@@ -37,7 +39,9 @@ _NO_FITS = SolverCounts(0, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class FeatureMap:
-    """Features as the application sends them -> features as the model sees them.
+    """Plain numbers as the application sends them -> features as the model sees them.
+
+    All other schemas have a `prudent.core.encoding.Encoder`.
 
     center, scale: (d,). The model's features are (x - center)/scale, then a constant 1 if ``intercept``.
     """
@@ -70,6 +74,26 @@ class FeatureMap:
             return scaled
         return np.concatenate([scaled, np.ones((*scaled.shape[:-1], 1))], axis=-1)
 
+    def parts(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Contributions by feature: every column is one."""
+        return columns
+
+
+class _Learned(NamedTuple):
+    """What learning again replaces: kept until the next mark, so that it can be restored."""
+
+    estimator: Estimator
+    centre: Centre | None
+    feature_map: Encoder
+    counts: SolverCounts
+
+
+def _categories_of(feature_map: FeatureMap | Encoder) -> NDArray[np.bool_]:
+    """(n,) which features are categories."""
+    if isinstance(feature_map, FeatureMap):
+        return np.zeros(feature_map.dimension, dtype=bool)
+    return np.array([feature.kind == "category" for feature in feature_map.features], dtype=bool)
+
 
 class Policy:
     """State of one campaign: estimator, confidence and, for centred rewards, their centre.
@@ -84,22 +108,36 @@ class Policy:
         *,
         measure: Measure,
         estimator: Estimator,
-        feature_map: FeatureMap,
+        feature_map: FeatureMap | Encoder,
         confidence: ConfidenceSettings,
         exploration: float,
         blocks_at_creation: int,
         arms: int,
         centred: bool,
+        fresh_estimator: Callable[[int], Estimator] | None = None,
+        keeps_seen: bool = False,
     ) -> None:
+        """fresh_estimator: for so many blocks; required where centres and scales are learned.
+
+        keeps_seen: whether to count what the learned rows held of each feature.
+        """
         self.loss = measure.loss
         self.is_staged = measure.stages is not None
         """Whether the measure is learned in stages, about which nothing is guaranteed."""
         self._outcome = measure.outcome
-        self.centre = Centre(measure.centre) if centred else None
+        self._new_centre = (lambda: Centre(measure.centre)) if centred else None
+        self.centre = None if self._new_centre is None else self._new_centre()
         self.is_centred = centred and feature_map.intercept
         """Whether rewards are learned relative to the centre."""
         self.estimator = estimator
         self.feature_map = feature_map
+        is_learned = isinstance(feature_map, Encoder) and feature_map.is_learned
+        self.scaling = Scaling(feature_map.dimension) if is_learned else None
+        self.seen = Seen(feature_map.dimension) if keeps_seen else None
+        self._categories = _categories_of(feature_map)
+        self._fresh_estimator = fresh_estimator
+        self._earlier_counts = _NO_FITS
+        self._kept: _Learned | None = None
         self.features_above_bound = 0
         self.arm_observations = [0.0] * arms
         """Of each registered arm since then, for the floor; one that repeats the arm's first reward counts a tenth."""
@@ -149,14 +187,16 @@ class Policy:
         """
         x = self.feature_map(features)
         reward = self._outcome(reward)
-        if self.centre is not None:
+        if self.centre is not None or self.scaling is not None:
             blocks, dimension = self.estimator.theta.shape
             check_observation(block, blocks, dimension, x, reward)  # before anything changes
-            if self.centre.observe(reward) and self.is_centred:
-                self.estimator.recenter(self.centre.value)
-        self.estimator.observe(block, x, reward)
-        if dnrm2(x) > self.confidence.settings.feature_bound * (1 + 1e-12):
-            self.features_above_bound += 1
+        if self.scaling is not None and self.scaling.add(Observed(block, features, reward)):
+            self._learn_again(self.scaling)
+            x = self.feature_map(features)
+        else:
+            self._learn(block, x, reward)
+        if self.seen is not None:
+            self.seen.add(features, self._categories)
         if arm is not None:
             if self.arm_observations[arm] == 0.0:
                 self._first_rewards[arm] = reward
@@ -167,6 +207,32 @@ class Policy:
             # a score is that at the estimate just after its observation, whenever the estimate is next asked for
             self._changed.update(self.estimator.refresh())
             self._sums.observe(block, arm, reward - self.center, float(self.estimator.theta[block] @ x))
+
+    def _learn(self, block: int, x: NDArray[np.float64], reward: float) -> None:
+        if self.centre is not None and self.centre.observe(reward) and self.is_centred:
+            self.estimator.recenter(self.centre.value)
+        self.estimator.observe(block, x, reward)
+        if dnrm2(x) > self.confidence.settings.feature_bound * (1 + 1e-12):
+            self.features_above_bound += 1
+
+    def _learn_again(self, scaling: Scaling) -> None:
+        """Learn the rows so far with the centres and scales that they give."""
+        if self._fresh_estimator is None or not isinstance(self.feature_map, Encoder):
+            raise ValueError("centres and scales cannot be learned without a way to a fresh estimator")
+        if self._kept is None:
+            self._kept = _Learned(self.estimator, self.centre, self.feature_map, self._earlier_counts)
+        self._earlier_counts = self.solver_counts
+        self.feature_map = self.feature_map.scaled_by(scaling.center, scaling.scale)
+        self.estimator = self._fresh_estimator(len(self.estimator.theta))
+        self.centre = None if self._new_centre is None else self._new_centre()
+        self.features_above_bound = 0
+        for one in scaling.observed:
+            self._learn(one.block, self.feature_map(one.row), one.reward)
+        self.set_index(self.confidence.settings, self.exploration)
+
+    def odd_values(self, row: NDArray[np.float64]) -> tuple[int, int]:
+        """How many values of a row, (n,) as the log holds it, are missing, and how many are none of the categories."""
+        return int(np.isnan(row).sum()), int((self._categories & (row == 0.0)).sum())
 
     def refresh(self) -> None:
         """Bring estimate and bonuses up to date with every observation so far."""
@@ -250,28 +316,32 @@ class Policy:
     def contributions(
         self, features: NDArray[np.float64], blocks: NDArray[np.intp] | None = None
     ) -> NDArray[np.float64]:
-        """What each feature, as the model sees it, adds to each candidate's estimate: (K, d), rows sum to it."""
+        """What each named feature, interaction and the intercept add to each candidate's estimate; rows sum to it."""
         self.refresh()
         theta = self.parameters()
         # + 0.0, so that no feature adds -0.0
-        return self.feature_map(features) * (theta[0] if blocks is None else theta[blocks]) + 0.0
+        return self.feature_map.parts(
+            self.feature_map(features) * (theta[0] if blocks is None else theta[blocks]) + 0.0
+        )
 
     def mark(self) -> None:
         """Remember this state; ``restore`` returns to it exactly. A new mark forgets the last one."""
+        self._kept = None
         self.estimator.mark()
-        if self.centre is not None:
-            self.centre.mark()
-        if self._sums is not None:
-            self._sums.mark()
+        for part in (self.centre, self.scaling, self.seen, self._sums):
+            if part is not None:
+                part.mark()
         self._marked = self.features_above_bound, self.arm_observations.copy(), self._first_rewards.copy()
 
     def restore(self) -> None:
         """Undo everything since the mark."""
+        if self._kept is not None:
+            self.estimator, self.centre, self.feature_map, self._earlier_counts = self._kept
+            self._kept = None
         self.estimator.restore()
-        if self.centre is not None:
-            self.centre.restore()
-        if self._sums is not None:
-            self._sums.restore()
+        for part in (self.centre, self.scaling, self.seen, self._sums):
+            if part is not None:
+                part.restore()
         self.features_above_bound, counts, first = self._marked
         self.arm_observations, self._first_rewards = counts.copy(), first.copy()
         self.set_index(self.confidence.settings, self.exploration)
@@ -281,14 +351,14 @@ class Policy:
         if not self.estimator.has_snapshots:
             return None
         self.refresh()  # the arrays then depend on the log only, not on when they were last asked for
-        centring = {} if self.centre is None else self.centre.arrays()
+        parts = [part.arrays() for part in (self.centre, self.scaling, self.seen, self._sums) if part is not None]
         counted = {
             "features_above_bound": np.array(self.features_above_bound),
             "arm_observations": np.array(self.arm_observations, dtype=np.float64),
             "first_rewards": np.array(self._first_rewards, dtype=np.float64),
         }
-        scored = {} if self._sums is None else self._sums.arrays()
-        return pack({**self.estimator.arrays(), **centring, **counted, **scored})
+        arrays = {name: one for part in parts for name, one in part.items()}
+        return pack({**self.estimator.arrays(), **arrays, **counted})
 
     def load(self, data: bytes) -> None:
         """Take over what ``dump`` returned, and add the arms that came since. Raises CorruptSnapshotError."""
@@ -299,12 +369,13 @@ class Policy:
             counts: list[float] = arrays.pop("arm_observations").tolist()
             first: list[float] = arrays.pop("first_rewards").tolist()
             self.estimator.load(arrays)
-            if self.centre is not None:
-                self.centre.load(arrays)
-            if self._sums is not None:
-                self._sums.load(arrays)
+            for part in (self.centre, self.scaling, self.seen, self._sums):
+                if part is not None:
+                    part.load(arrays)
         except (KeyError, ValueError) as error:
             raise CorruptSnapshotError(f"it is not a state of this estimator: {error}") from error
+        if self.scaling is not None and isinstance(self.feature_map, Encoder):
+            self.feature_map = self.feature_map.scaled_by(self.scaling.center, self.scaling.scale)
         self.features_above_bound = above_bound
         self.arm_observations[: len(counts)] = counts
         self._first_rewards[: len(first)] = first
@@ -318,11 +389,11 @@ class Policy:
         convergence = self.estimator.convergence
         if convergence is None:
             return _NO_FITS
-        return SolverCounts(convergence.fits, convergence.uncertified, convergence.bound_active)
+        now = (convergence.fits, convergence.uncertified, convergence.bound_active)
+        return SolverCounts(*(before + one for before, one in zip(self._earlier_counts, now, strict=True)))
 
     @property
     def nbytes(self) -> int:
         """Bytes of memory the state holds, without the interpreter's own overhead."""
-        centring = 0 if self.centre is None else self.centre.nbytes
-        sums = 0 if self._sums is None else self._sums.nbytes
-        return self.estimator.nbytes + self.confidence.nbytes + centring + sums
+        kept = sum(part.nbytes for part in (self.centre, self.scaling, self._sums) if part is not None)
+        return self.estimator.nbytes + self.confidence.nbytes + kept

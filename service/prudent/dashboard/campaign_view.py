@@ -7,9 +7,11 @@ from array import array
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 from fastapi import Request
+from numpy.typing import NDArray
 
 from prudent.campaigns import configuration_warnings
 from prudent.dashboard import charts, formatting
@@ -143,7 +145,8 @@ def _usual(campaign: Overview) -> str:
     values = usual_features(campaign)
     if values is None:
         return "for a context at the features' centers"
-    return f"for a typical context of {campaign.latest} ({formatting.listed(names, values.tolist(), NAMED_MAX)})"
+    shown = [value for _, value in _values(campaign, values)]
+    return f"for a typical context of {campaign.latest} ({formatting.listed(names, shown, NAMED_MAX)})"
 
 
 def arm_reports(campaign: Overview) -> list[ArmReport]:
@@ -274,13 +277,20 @@ def _learning(campaign: Overview, model: ModelReport) -> Finding:
     return Finding("ok", "Learning", f"{plural(model.observations, 'reward')} learned, none waiting.")
 
 
+def _values(campaign: Overview, row: NDArray[np.float64]) -> list[tuple[str, Any]]:
+    """A row's values by name, or by place in the request."""
+    if campaign.reader.is_named:
+        return list(campaign.reader.show(row, campaign.vocabulary).items())
+    return list(zip(campaign.configuration.feature_names(), row.tolist(), strict=True))
+
+
 @dataclass(frozen=True)
 class DecisionView:
     """A decision in words. reason, meaning: in brief and in a sentence. features: of the chosen arm, or the context."""
 
     reason: str
     meaning: str
-    features: list[tuple[str, float]]
+    features: list[tuple[str, Any]]
     reward_curl: str
     colour: int | None
 
@@ -296,11 +306,10 @@ def decision_view(request: Request, campaign: Overview, found: RewardedDecision)
         example = min(example, rules.maximum)
     body = {"decision_id": made.decision_id, "reward": float(f"{example:.2g}")}
     reason, meaning = formatting.REASONS[made.reason]
-    names = campaign.configuration.feature_names()
     return DecisionView(
         reason=reason,
         meaning=meaning,
-        features=list(zip(names, features_from_bytes(made.features).tolist(), strict=True))[:FEATURES_MAX],
+        features=_values(campaign, features_from_bytes(made.features))[:FEATURES_MAX],
         reward_curl=curl(base_address(request), "/reward", body, with_key=asks_for_keys(request)),
         colour=campaign.coloured.get(made.arm_id),
     )

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 NONE, MINUS = "\N{EN DASH}", "\N{MINUS SIGN}"
 REASONS = {
@@ -42,11 +43,11 @@ def decimals_for(largest: float) -> int | None:
     return decimals if decimals <= 8 else None
 
 
-def listed(names: Sequence[str], values: Sequence[float] | None, limit: int = 4) -> str:
+def listed(names: Sequence[str], values: Sequence[Any] | None, limit: int = 4) -> str:
     """Features with their names, the first ones; a dash for None."""
     if values is None:
         return NONE
-    shown = [f"{name} {number(value)}" for name, value in zip(names[:limit], values, strict=False)]
+    shown = [f"{name} {value_of(value)}" for name, value in zip(names[:limit], values, strict=False)]
     return ", ".join(shown) + (f" and {len(values) - limit} more" if len(values) > limit else "")
 
 
@@ -74,3 +75,10 @@ def percent(share: float | None) -> str:
     if 0.99 < share < 1:
         return ">99%"
     return f"{100 * share:.0f}%"
+
+
+def value_of(value: object) -> str:
+    """A feature's value: a number in a few digits, yes or no, a text; a dash for a missing one."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return value if isinstance(value, str) else number(value if isinstance(value, float) else None)

@@ -2,7 +2,8 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence, Sized
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -10,16 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
-from prudent.campaigns import CampaignConfiguration, stored
+from prudent.campaigns import CampaignConfiguration, Learned, RowReader, Vocabulary, stored
 from prudent.core.comparison import closest_to_middle
 from prudent.dashboard import formatting
 from prudent.ledger.commands import Select
 from prudent.reporting.policies import Seen, seen_of
-from prudent.store import campaigns, decisions, reports
+from prudent.store import campaigns, categories, decisions, reports
 from prudent.store.campaigns import CampaignRow
 from prudent.store.reports import PLAYS_MAX, PlayRow, RewardedDecision
 from prudent.store.statements import features_from_bytes
-from prudent.store.tables import ArmRow
+from prudent.store.tables import ArmRow, CategoryRow
 
 RECENT = 100
 """Latest decisions read in full: for the tables, the share of exploration, and the usual features."""
@@ -48,6 +49,19 @@ class Overview:
     rewards: dict[str, NDArray[np.float64]]
     rewards_read: int
     seen: Seen | None
+    learned: list[CategoryRow] = field(default_factory=list)
+
+    @cached_property
+    def reader(self) -> RowReader:
+        """Of the campaign's rows."""
+        return RowReader(self.configuration.model)
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        """The categories, with those learned."""
+        vocabulary = self.reader.vocabulary()
+        vocabulary.extend(Learned(one.feature, one.position, one.value) for one in self.learned)
+        return vocabulary
 
     @property
     def unlearned(self) -> int:
@@ -124,15 +138,16 @@ def read_overview(connection: Connection, campaign_id: str) -> Overview | None:
         rewards={arm_id: np.array(values) for arm_id, values in rewards.items()},
         rewards_read=len(sample),
         seen=seen_of(connection, row, configuration, arms),
+        learned=categories.read_categories(connection, [row.key])[row.key],
     )
 
 
 def usual_features(campaign: Overview) -> NDArray[np.float64] | None:
-    """(d,) the features of one of the latest decisions, as sent: the closest to their mean. None without any."""
+    """(d,) one of the latest decisions' rows: the closest to their mean. None without any."""
     if campaign.configuration.model.type == "multi-armed" or not campaign.recent:
         return None
     rows = np.array([features_from_bytes(one.features) for one, _ in campaign.recent])
-    return np.asarray(rows[closest_to_middle(rows)])
+    return np.asarray(rows[closest_to_middle(np.nan_to_num(rows))])
 
 
 def usual_request(campaign: Overview) -> Select | None:
@@ -144,31 +159,24 @@ def usual_request(campaign: Overview) -> Select | None:
     campaign_id = campaign.configuration.campaign_id
     active = [arm for arm in campaign.arms if arm.status == "active"]
     if campaign.configuration.model.type == "shared":
+        reader = campaign.reader
         listed = {arm.arm_id: features_from_bytes(arm.features) for arm in active if arm.features is not None}
         inactive = {arm.arm_id for arm in campaign.arms if arm.status != "active"}
         for one, _ in campaign.recent:
             if one.arm_id not in inactive:
-                listed.setdefault(one.arm_id, features_from_bytes(one.features))
+                listed.setdefault(one.arm_id, reader.split(features_from_bytes(one.features))[0])
         arms = list(listed.items())[:PREVIEWED_MAX]
-        return Select(campaign_id, arms=arms) if arms else None
+        usual = usual_features(campaign)
+        context = reader.split(reader.default() if usual is None else usual)[1] if reader.has_context else None
+        return Select(campaign_id, arms=arms, context=context, has_rows=True) if arms else None
     if not active:
         return None
     if campaign.configuration.model.type == "multi-armed":
         return Select(campaign_id)
     context = usual_features(campaign)
     if context is None:
-        context = default_features(campaign.configuration)
-    return Select(campaign_id, context=context)
-
-
-def default_features(configuration: CampaignConfiguration) -> NDArray[np.float64]:
-    """(d,) the centers of the features where the configuration names them, else zeros."""
-    model = configuration.model
-    if model.type == "multi-armed":
-        return np.zeros(0)
-    if model.features is None:
-        return np.zeros(model.dimension)
-    return np.array([feature.center for feature in model.features])
+        context = campaign.reader.default()
+    return Select(campaign_id, context=context, has_rows=True)
 
 
 def trailing_shares(

@@ -76,6 +76,7 @@ def page_routes(ledger: Ledger, read: Reader, queries: Queries, pages: Pages) ->
             campaign=campaign,
             made=made,
             decision=decision_view(request, campaign, made),
+            formatting=formatting,
             arms=orjson.loads(made.decision.explanation or "[]")[:ARMS_MAX],
         )
 

@@ -5,23 +5,28 @@ The form is built from the campaign, read back into a request, and shown as the 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlencode
 
+import numpy as np
 import orjson
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import RedirectResponse
+from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from prudent.api.decisions import select_command
 from prudent.api.problems import describe_validation
 from prudent.api.requests import SelectRequest
+from prudent.campaigns.features import CONTEXT
+from prudent.campaigns.rows import OTHER, Column
+from prudent.campaigns.values import RepeatedNameError, refuse_repeated_names
 from prudent.dashboard import charts, formatting
 from prudent.dashboard.campaign_view import decision_view, with_score
 from prudent.dashboard.charts import ArmLine
 from prudent.dashboard.drawing import Chart
 from prudent.dashboard.login import read_form
-from prudent.dashboard.overview import COLOURS, Overview, default_features, usual_features
+from prudent.dashboard.overview import COLOURS, Overview, usual_features
 from prudent.dashboard.queries import Queries
 from prudent.dashboard.rendering import HEADERS, Pages, asks_for_keys, base_address, curl, page, sentence, step
 from prudent.errors import ConflictError, InvalidCommandError
@@ -35,13 +40,23 @@ LISTED = "json"
 """Name of the text area for such a request."""
 
 
+Row = dict[str, Any]
+"""Values by the keys of the row's columns or, without names, by place."""
+MISSING = ""
+"""What is filled in for a value that is not to be sent."""
+YES, NO = "yes", "no"
+
+
 @dataclass(frozen=True)
 class Input:
-    """A number to fill in."""
+    """A field to fill in: a checkbox, one of the options, one of the hints or another text, or a number."""
 
     name: str
     label: str
     value: str
+    kind: Literal["number", "choice", "text", "check"] = "number"
+    options: Sequence[str] = ()
+    is_required: bool = True
 
 
 @dataclass(frozen=True)
@@ -74,17 +89,48 @@ def make_form(campaign: Overview, values: Mapping[str, str]) -> Form:
     explore = "explore" in values or "asked" not in values
     if kind == "multi-armed":
         return Form(kind, [], None, explore)
-    names = campaign.configuration.feature_names()
     rows = _rows(campaign)
-    if not rows or len(rows) * len(names) > INPUTS_MAX:
-        return Form(kind, [], values.get(LISTED) or _example(campaign, names), explore)
-    groups = [
-        Group(
-            title, [Input(key, name, values.get(key, _text(value))) for key, name, value in _cells(place, names, row)]
-        )
-        for place, (title, row) in enumerate(rows)
-    ]
+    width = len(campaign.configuration.feature_names())
+    if not any(title or kind == "disjoint" for title, _ in rows) or len(rows) * width > INPUTS_MAX:
+        return Form(kind, [], values.get(LISTED) or _example(campaign), explore)
+    groups = [Group(title, _inputs(campaign, place, row, values)) for place, (title, row) in enumerate(rows)]
     return Form(kind, groups, None, explore)
+
+
+def _inputs(campaign: Overview, place: int, row: Row, values: Mapping[str, str]) -> list[Input]:
+    """A field for each feature of a part of a row, filled in with what was submitted or else with the row."""
+    reader = campaign.reader
+    if not reader.is_named:
+        names = campaign.configuration.feature_names()
+        cells = enumerate(zip(names, row.values(), strict=True))
+        return [
+            Input(key := f"x.{place}.{column}", name, values.get(key, _text(value))) for column, (name, value) in cells
+        ]
+    columns = {column.key: column for column in reader.columns}
+    return [
+        _input(campaign, f"x.{place}.{order}", columns[key], value, values)
+        for order, (key, value) in enumerate(row.items())
+    ]
+
+
+def _input(campaign: Overview, key: str, column: Column, value: Any, values: Mapping[str, str]) -> Input:
+    kind, missing = column.feature.kind, column.may_miss
+    options = [MISSING] if missing else []
+    if kind == "boolean" and not missing:
+        checked = key in values if "asked" in values else bool(value)
+        return Input(key, column.key, YES if checked else "", "check", is_required=False)
+    if kind == "boolean":
+        shown = values.get(key, MISSING if value is None else YES if value else NO)
+        return Input(key, column.key, shown, "choice", [MISSING, YES, NO], is_required=False)
+    if kind != "category":
+        shown = values.get(key, MISSING if value is None else _text(value))
+        return Input(key, column.key, shown, is_required=not missing)
+    texts = list(campaign.vocabulary.values(column.key).values())
+    shown = values.get(key, value if isinstance(value, str) else MISSING)
+    if campaign.vocabulary.has_room(column.key):
+        return Input(key, column.key, shown, "text", texts, is_required=not missing)
+    options += [*texts, OTHER] if column.has_other else texts
+    return Input(key, column.key, shown, "choice", options, is_required=not missing)
 
 
 def read_request(campaign_id: str, form: Form) -> tuple[dict[str, Any], dict[str, str]]:
@@ -94,18 +140,20 @@ def read_request(campaign_id: str, form: Form) -> tuple[dict[str, Any], dict[str
     if form.json is not None:
         try:
             listed = orjson.loads(form.json)
+            refuse_repeated_names(form.json.encode(), listed)
+        except RepeatedNameError:
+            errors[LISTED] = "The text has a name twice in one object"
         except orjson.JSONDecodeError:
             errors[LISTED] = "The text is not valid JSON"
         else:
             body["arms" if form.kind == "shared" else "context"] = listed
     elif form.groups:
-        numbers = [[_number(one, errors) for one in group.inputs] for group in form.groups]
+        parts = [(group.title, _given(group, errors)) for group in form.groups]
         if form.kind == "shared":
-            body["arms"] = [
-                {"arm_id": group.title, "features": row} for group, row in zip(form.groups, numbers, strict=True)
-            ]
-        else:
-            body["context"] = numbers[0]
+            body["arms"] = [{"arm_id": title, "features": part} for title, part in parts if title]
+        for title, part in parts:
+            if not title:
+                body["context"] = part
     if not form.explore:
         body["explore"] = False
     return body | {"explain": True}, errors
@@ -121,31 +169,40 @@ def to_command(body: dict[str, Any]) -> Select:
         raise InvalidCommandError(first["message"], field=first["field"]) from None
 
 
-def _rows(campaign: Overview) -> list[tuple[str, list[float]]]:
-    """Default values: (arm, features) for a shared model, ("", context) for a disjoint one."""
+def _rows(campaign: Overview) -> list[tuple[str, Row]]:
+    """Default values: (arm, features) for a shared model, ("", context) for the request."""
+    reader = campaign.reader
+    usual = usual_features(campaign)
+    whole = reader.default() if usual is None else usual
     if campaign.configuration.model.type == "disjoint":
-        usual = usual_features(campaign)
-        return [("", (default_features(campaign.configuration) if usual is None else usual).tolist())]
+        return [("", _shown(campaign, whole))]
     rows = []
+    own, context = reader.split(reader.default())
     for arm in campaign.arms:
         if arm.status == "active":
-            known = (
-                default_features(campaign.configuration) if arm.features is None else features_from_bytes(arm.features)
-            )
-            rows.append((arm.arm_id, known.tolist()))
+            known = own if arm.features is None else features_from_bytes(arm.features)
+            rows.append((arm.arm_id, _shown(campaign, known)))
+    if reader.has_context:
+        places = len(own)
+        context = reader.split(whole)[1]
+        shown = campaign.reader.show(np.concatenate([own, context]), campaign.vocabulary)
+        rows.append(("", dict(list(shown.items())[places:])))
     return rows
 
 
-def _cells(place: int, names: Sequence[str], row: Sequence[float]) -> list[tuple[str, str, float]]:
-    return [(f"x.{place}.{column}", name, row[column]) for column, name in enumerate(names)]
+def _shown(campaign: Overview, row: NDArray[np.float64]) -> Row:
+    if campaign.reader.is_named:
+        return campaign.reader.show(row, campaign.vocabulary)
+    return {str(place): value for place, value in enumerate(row.tolist())}
 
 
-def _example(campaign: Overview, names: Sequence[str]) -> str:
-    values = default_features(campaign.configuration).tolist()
+def _example(campaign: Overview) -> str:
+    reader = campaign.reader
+    own = reader.write(reader.split(reader.default())[0], campaign.vocabulary)
     if campaign.configuration.model.type == "disjoint":
-        return orjson.dumps(values).decode()
+        return orjson.dumps(own).decode()
     ids = [arm.arm_id for arm in campaign.arms if arm.status == "active"] or ["first", "second"]
-    shown = [{"arm_id": arm_id, "features": values[: len(names)]} for arm_id in ids[:3]]
+    shown = [{"arm_id": arm_id, "features": own} for arm_id in ids[:3]]
     return orjson.dumps(shown, option=orjson.OPT_INDENT_2).decode()
 
 
@@ -153,7 +210,24 @@ def _text(value: float) -> str:
     return f"{value:.4g}"
 
 
-def _number(one: Input, errors: dict[str, str]) -> float:
+def _given(group: Group, errors: dict[str, str]) -> list[Any] | dict[str, Any]:
+    """What a request sends for these inputs: an array of numbers, or values by name."""
+    values = [_value(one, errors) for one in group.inputs]
+    if all(one.kind == "number" and one.is_required for one in group.inputs):
+        return values
+    names = [one.label.removeprefix(CONTEXT) if not group.title else one.label for one in group.inputs]
+    return {name: value for name, value in zip(names, values, strict=True) if value is not None}
+
+
+def _value(one: Input, errors: dict[str, str]) -> Any:
+    if one.kind == "check":
+        return one.value == YES
+    if one.value == MISSING and not one.is_required:
+        return None
+    if one.kind == "choice" and set(one.options) <= {MISSING, YES, NO}:
+        return one.value == YES
+    if one.kind in {"choice", "text"}:
+        return one.value
     try:
         return float(one.value)
     except ValueError:

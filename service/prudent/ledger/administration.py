@@ -4,11 +4,20 @@ from dataclasses import dataclass
 from functools import singledispatch
 from typing import Any
 
-import numpy as np
 from sqlalchemy import Connection
 
-from prudent.campaigns import InvalidConfigurationError, repeats_creation, resolve, resolve_change, stored
-from prudent.campaigns.resolution import check_arm_features, check_size
+from prudent.campaigns import (
+    CampaignConfiguration,
+    Draft,
+    InvalidConfigurationError,
+    Learned,
+    RowReader,
+    repeats_creation,
+    resolve,
+    resolve_change,
+    stored,
+)
+from prudent.campaigns.resolution import arm_row, check_size
 from prudent.campaigns.values import ARMS_MAX
 from prudent.errors import ConflictError, InvalidCommandError, NotFoundError
 from prudent.ledger.commands import (
@@ -20,10 +29,10 @@ from prudent.ledger.commands import (
     Floats,
 )
 from prudent.ledger.importing import Import, take_step
-from prudent.store import campaigns, decisions, log
+from prudent.store import campaigns, categories, decisions, log
 from prudent.store.campaigns import CampaignRow
 from prudent.store.statements import features_to_bytes
-from prudent.store.tables import ArmRow
+from prudent.store.tables import ArmRow, CategoryRow
 
 Administration = CreateCampaign | ChangeCampaign | DeleteCampaign | AddArm | ChangeArm | Import
 """A command that is executed in a transaction of its own."""
@@ -35,20 +44,29 @@ class CampaignRecord:
 
     row: CampaignRow
     arms: list[ArmRow]
+    categories: list[CategoryRow]
     created: bool = False
+
+    def show(self, row: Floats) -> list[float] | dict[str, Any]:
+        """The features registered with an arm, as a request would send them."""
+        reader = RowReader(stored(self.row.creation).model)
+        vocabulary = reader.vocabulary()
+        vocabulary.extend(Learned(one.feature, one.position, one.value) for one in self.categories)
+        return reader.write(row, vocabulary)
 
 
 def find_record(connection: Connection, campaign_id: str) -> CampaignRecord | None:
     """A campaign by its public id."""
     row = campaigns.find_campaign(connection, campaign_id)
-    return None if row is None else CampaignRecord(row, campaigns.read_arms(connection, [row.key])[row.key])
+    return None if row is None else _with_arms(connection, row)
 
 
 def list_records(connection: Connection, *, after: str, limit: int) -> list[CampaignRecord]:
     """At most so many campaigns after an id, in the order of their ids."""
     rows = campaigns.list_campaigns(connection, after=after, limit=limit)
-    arms = campaigns.read_arms(connection, [row.key for row in rows])
-    return [CampaignRecord(row, arms[row.key]) for row in rows]
+    keys = [row.key for row in rows]
+    arms, learned = campaigns.read_arms(connection, keys), categories.read_categories(connection, keys)
+    return [CampaignRecord(row, arms[row.key], learned[row.key]) for row in rows]
 
 
 @singledispatch
@@ -90,13 +108,16 @@ def _create(command: CreateCampaign, connection: Connection, now: int) -> Campai
             "created_at": now,
         },
     )
-    campaigns.insert_arms(
-        connection,
-        (
-            ArmRow(key, position, arm.arm_id, "active", _to_bytes(arm.features), 0)
-            for position, arm in enumerate(configuration.arms)
-        ),
-    )
+    reader = RowReader(configuration.model)
+    draft = Draft(reader.vocabulary())
+    rows = []
+    for position, arm in enumerate(configuration.arms):
+        features = arm_row(configuration, arm.features, f"arms.{position}.features", reader, draft)
+        rows.append(
+            ArmRow(key, position, arm.arm_id, "active", None if features is None else features_to_bytes(features), 0)
+        )
+    campaigns.insert_arms(connection, rows)
+    categories.insert_categories(connection, (CategoryRow(key, *one) for one in draft.added))
     return _record(connection, key, created=True)
 
 
@@ -142,23 +163,39 @@ def _delete(command: DeleteCampaign, connection: Connection, _now: int) -> None:
 def _add_arm(command: AddArm, connection: Connection, _now: int) -> CampaignRecord:
     row = _locked(connection, command.campaign_id)
     arms = campaigns.read_arms(connection, [row.key])[row.key]
-    features = None if command.features is None else features_to_bytes(command.features)
+    configuration = stored(row.configuration)
+    draft, features = _row_of(connection, row.key, configuration, command)
     for arm in arms:
         if arm.arm_id == command.arm_id:
             if arm.features != features:
                 raise ConflictError("an arm with this id already exists with different features", field="arm_id")
-            return CampaignRecord(row, arms)
-    configuration = stored(row.configuration)
+            return _with_arms(connection, row)
     if len(arms) >= ARMS_MAX:
         raise InvalidCommandError(f"a campaign has at most {ARMS_MAX} arms", field="arm_id")
     try:
-        check_arm_features(configuration, None if features is None else _list(command.features), "features")
         check_size(configuration, len(arms) + 1, "arm_id")
     except InvalidConfigurationError as error:
         raise InvalidCommandError(error.message, field=error.field) from None
+    categories.insert_categories(connection, (CategoryRow(row.key, *one) for one in draft.added))
     campaigns.insert_arms(connection, [ArmRow(row.key, len(arms), command.arm_id, "active", features, 0, row.head)])
     campaigns.update_campaign(connection, row.key, {})
     return _record(connection, row.key, created=True)
+
+
+def _row_of(
+    connection: Connection, key: int, configuration: CampaignConfiguration, command: AddArm
+) -> tuple[Draft, bytes | None]:
+    """The arm's features as they are stored, and the categories that they bring. Raises InvalidCommandError."""
+    reader = RowReader(configuration.model)
+    vocabulary = reader.vocabulary()
+    stored_ones = categories.read_categories(connection, [key])[key]
+    vocabulary.extend(Learned(one.feature, one.position, one.value) for one in stored_ones)
+    draft = Draft(vocabulary)
+    try:
+        features = arm_row(configuration, command.features, "features", reader, draft)
+    except InvalidConfigurationError as error:
+        raise InvalidCommandError(error.message, field=error.field) from None
+    return draft, None if features is None else features_to_bytes(features)
 
 
 @administer.register
@@ -188,12 +225,9 @@ def _record(connection: Connection, key: int, *, created: bool = False) -> Campa
     row = campaigns.read_campaign(connection, key)
     if row is None:
         raise NotFoundError("there is no such campaign")
-    return CampaignRecord(row, campaigns.read_arms(connection, [key])[key], created)
+    return _with_arms(connection, row, created=created)
 
 
-def _to_bytes(features: list[float] | None) -> bytes | None:
-    return None if features is None else features_to_bytes(np.array(features, dtype=np.float64))
-
-
-def _list(features: Floats | None) -> list[float] | None:
-    return None if features is None else features.tolist()
+def _with_arms(connection: Connection, row: CampaignRow, *, created: bool = False) -> CampaignRecord:
+    arms, learned = campaigns.read_arms(connection, [row.key]), categories.read_categories(connection, [row.key])
+    return CampaignRecord(row, arms[row.key], learned[row.key], created)

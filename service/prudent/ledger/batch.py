@@ -31,7 +31,7 @@ from prudent.ledger.commands import (
 from prudent.ledger.description import compare_arms, describe
 from prudent.ledger.quarantine import BAD_ROWS
 from prudent.ledger.state import CampaignState, RecentDecisions, States, Writes, catch_up, open_state, use_snapshot
-from prudent.store import campaigns, decisions, log
+from prudent.store import campaigns, categories, decisions, log
 from prudent.store.campaigns import Standing
 from prudent.store.tables import DecisionRow, LogRow
 
@@ -78,6 +78,10 @@ class Batch:
         """The decisions of this batch's rewards."""
         self._standings: dict[int, Standing] = {}
         self._recorded: dict[str, LogRow] = {}
+        self._bringing: set[int] = set()
+        """The keys of the campaigns whose selects bring categories that are unknown here."""
+        self._showing: set[int] = set()
+        """The keys of the campaigns whose stored categories must all be known."""
         self._busy: set[int] = set()
         self._behind: set[int] = set()
         self.writes = Writes()
@@ -97,6 +101,7 @@ class Batch:
         self._find_decisions(commands)
         self._find_keys(commands)
         learning, others = self._campaigns_of(commands)
+        self._find_new_categories(commands)
         self._lock(learning, others)
         self._read_standings(learning | others)
         self._bring_up_to_date()
@@ -174,13 +179,25 @@ class Batch:
                 (learning if command.learns else others).add(key)
         return learning, others - learning
 
+    def _find_new_categories(self, commands: Sequence[Command]) -> None:
+        """A category that is unknown here may be stored already, or else is learned under the head's lock."""
+        for command in commands:
+            key = None if command.campaign_id is None else self._keys.get(command.campaign_id)
+            state = None if key is None else self._states.get(key)
+            if key is None or state is None or not state.vocabulary.learns:
+                continue
+            if command.shows_categories:
+                self._showing.add(key)
+            if isinstance(command, Select) and selection.brings_new(state, command):
+                self._bringing.add(key)
+
     # 2. locks
 
     def _lock(self, learning: set[int], others: set[int]) -> None:
         wanted = set(learning)
         for key in others:
             state = self._states.get(key)
-            if self._lock_all or state is None or state.warming:
+            if self._lock_all or state is None or state.warming or key in self._bringing:
                 wanted.add(key)
         self._locked = campaigns.lock_heads(self._connection, wanted, skip_locked=self._skip_locked)
         if self._skip_locked:
@@ -225,6 +242,10 @@ class Batch:
             if quarantine.entries:
                 quarantine.release(key)
             self.touched[key] = state
+        incomplete = (self._bringing | self._showing) & self.touched.keys()
+        if incomplete:
+            for key, rows in categories.read_categories(self._connection, incomplete).items():
+                self.touched[key].learn_categories(rows)
         warming = [state for state in self.touched.values() if state.warming]
         if any(state.key not in self._locked for state in warming):
             raise StaleDirectoryError
@@ -302,15 +323,18 @@ class Batch:
 
     def _select(self, command: Select) -> Result:
         state = self._named(command.campaign_id)
+        request, draft = selection.with_rows(state, command)
         if command.decision_id is None:
-            return selection.select(state, command, self._new_id(), None, self._now, self.writes)
-        digest = command.digest()
+            new_id = self._new_id()
+            return selection.select(state, request, new_id, self._now, self.writes, digest=None, draft=draft)
+        digest = request.digest()
         held = self._decisions.get(command.decision_id)
         if held is not None and held.key in self._busy:  # another worker may be deleting that campaign
             raise CampaignBusyError("another worker holds this decision's campaign: try again")
         earlier = self._decision(command.decision_id)
         if earlier is None:
-            return selection.select(state, command, command.decision_id, digest, self._now, self.writes)
+            decision_id = command.decision_id
+            return selection.select(state, request, decision_id, self._now, self.writes, digest=digest, draft=draft)
         if earlier.key != state.key or earlier.request_digest != digest:
             raise ConflictError("this decision_id was already used for a different request", field="decision_id")
         return selection.repeat_decision(earlier, state.campaign_id)
@@ -366,6 +390,8 @@ class Batch:
         if replaced:  # of campaigns that are deleted but not purged yet
             log.delete_of_decisions(self._connection, replaced)
             decisions.delete_decisions(self._connection, replaced)
+        if writes.categories:
+            categories.insert_categories(self._connection, writes.categories)
         decisions.insert_decisions(self._connection, writes.decisions.values())
         if writes.observations:
             # what was found for a decision that is rewarded only now is of a campaign deleted or not yet imported

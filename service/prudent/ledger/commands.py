@@ -1,4 +1,4 @@
-"""What the ledger is asked to do, and what it answers. Features are float64 arrays, as sent.
+"""What the ledger is asked to do, and what it answers. Features are float64 arrays, or values by name, as sent.
 
 Every command declares what the queue and the batch need to know of it:
 
@@ -6,6 +6,7 @@ is_batched            whether it may share a transaction with others
 items, nbytes         how much of the queue it takes, in commands and in bytes
 learns                whether it may append to its campaign's log
 campaign_id           the campaign that it names; None where its decision says which
+shows_categories      whether its answer names categories, so that all must be known that have been learned
 decision_id           the decision that it names, or that it is to make; None if there is none
 
 Nobody changes a message. Those of the hot path are not frozen all the same: that would make each four times as slow.
@@ -14,13 +15,14 @@ Nobody changes a message. Those of the hot path are not frozen all the same: tha
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from prudent.campaigns import AlgorithmChange, CampaignConfiguration
+from prudent.campaigns import AlgorithmChange, CampaignConfiguration, Given
+from prudent.campaigns.rows import bytes_of
 from prudent.core.comparison import Comparison
 from prudent.core.exploration import Reason
 from prudent.store.tables import DecisionRow
@@ -34,19 +36,22 @@ Floats = NDArray[np.float64]
 class Select:
     """Choose an arm. arms: None for all registered ones; features None where the registered ones are meant.
 
-    matrix: the arms' features together, (K, d), if all are there and of one length.
+    matrix: the arms' features together, (K, d), if all are arrays and of one length. is_named: whether any features are
+    values by name, which `prudent.ledger.selection.with_rows` makes arrays. has_rows: its arrays are as in the log.
     """
 
     campaign_id: str
     decision_id: str | None = None
-    arms: Sequence[tuple[str, Floats | None]] | None = None
+    arms: Sequence[tuple[str, Given | None]] | None = None
     matrix: Floats | None = None
-    context: Floats | None = None
+    context: Given | None = None
     eligible: frozenset[str] | None = None
     exclude: frozenset[str] = frozenset()
     explore: bool = True
     explain: bool = False
     chosen_arm_id: str | None = None
+    is_named: bool = False
+    has_rows: bool = False
 
     is_batched = True
     learns = False
@@ -57,13 +62,18 @@ class Select:
         """Bytes it holds, most of them features."""
         if self.matrix is not None:
             return 500 + self.matrix.nbytes
-        listed = sum(features.nbytes for _, features in self.arms or () if features is not None)
-        return 500 + listed + (0 if self.context is None else self.context.nbytes)
+        return 500 + sum(bytes_of(features) for _, features in self.arms or ()) + bytes_of(self.context)
+
+    @property
+    def shows_categories(self) -> bool:
+        """An explanation shows the values that were sent."""
+        return self.explain
 
     def digest(self) -> bytes:
         """Equal for the same request: all but ``explain``, which changes the reply and not the decision.
 
-        Of a header that says what there is and how long it is, and the features' bytes; -0.0 counts as 0.0.
+        The features must be arrays. Of a header that says what there is and how long it is, and the features' bytes;
+        -0.0 counts as 0.0.
         """
         listed = self.arms or ()
         header = [
@@ -75,8 +85,8 @@ class Select:
             None if self.context is None else len(self.context),
             None if self.arms is None else [(arm_id, None if x is None else len(x)) for arm_id, x in listed],
         ]
-        features = [x for _, x in listed if x is not None]
-        if self.context is not None:
+        features = [x for _, x in listed if isinstance(x, np.ndarray)]
+        if isinstance(self.context, np.ndarray):
             features.append(self.context)
         hashed = blake2b(orjson.dumps(header), digest_size=16)
         if features:
@@ -93,7 +103,8 @@ class ScoredArm:
     """One candidate of an explained decision. It is stored as JSON: what is added must have a default.
 
     bonus, index: None where they are infinite. interval: asymptotic, 95%, for the risk at its features; interval_note:
-    why there is none; contributions: of each feature to the estimate; limits: of the bonus self-scaled.
+    why there is none; contributions: of each feature to the estimate, with its value where it has a name; limits: of
+    the bonus self-scaled.
     """
 
     arm_id: str
@@ -103,7 +114,7 @@ class ScoredArm:
     propensity: float | None = None
     interval: Interval | None = None
     interval_note: str | None = None
-    contributions: list[dict[str, str | float]] | None = None
+    contributions: list[dict[str, Any]] | None = None
     limits: Interval | None = None
 
 
@@ -126,6 +137,7 @@ class Reward:
     campaign_id = None
     is_batched = True
     learns = True
+    shows_categories = False
     items = 1
     nbytes = 300
 
@@ -139,6 +151,7 @@ class Expire:
     campaign_id = None
     is_batched = True
     learns = True
+    shows_categories = False
     items = 1
     nbytes = 300
 
@@ -166,8 +179,8 @@ class WarmStart:
 
     arm_id: str
     reward: float
-    features: Floats | None = None
-    context: Floats | None = None
+    features: Given | None = None
+    context: Given | None = None
     observation_id: str | None = None
     observed_at: int | None = None
     propensity: float | None = None
@@ -183,6 +196,7 @@ class Observe:
     decision_id = None
     is_batched = True
     learns = True
+    shows_categories = True
 
     @property
     def items(self) -> int:
@@ -192,8 +206,8 @@ class Observe:
     @property
     def nbytes(self) -> int:
         """Bytes it holds, most of them features."""
-        given = (floats for one in self.observations for floats in (one.features, one.context) if floats is not None)
-        return 300 * len(self.observations) + sum(floats.nbytes for floats in given)
+        given = (part for one in self.observations for part in (one.features, one.context))
+        return 300 * len(self.observations) + sum(map(bytes_of, given))
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,6 +229,7 @@ class Describe:
     decision_id = None
     is_batched = True
     learns = False
+    shows_categories = True
     items = 1
     nbytes = 100
 
@@ -228,6 +243,7 @@ class Preview:
     decision_id = None
     is_batched = True
     learns = False
+    shows_categories = True
     items = 1
 
     @property
@@ -255,6 +271,7 @@ class Compare:
     decision_id = None
     is_batched = True
     learns = False
+    shows_categories = False
     items = 1
 
     @property
@@ -293,13 +310,19 @@ class ArmModel:
 
 @dataclass(frozen=True, slots=True)
 class ModelReport:
-    """The answer to Describe; see the contract's ``GET /campaigns/{campaign_id}/model``."""
+    """The answer to Describe; see the contract's ``GET /campaigns/{campaign_id}/model``.
+
+    feature_names: of the parameters; features: what is known of each named one; frozen_at: the number of observations
+    from which on learned centers and scales do not change any more.
+    """
 
     campaign_id: str
     algorithm: str
     observations: int
     head: int
     feature_names: list[str]
+    features: list[dict[str, Any]] | None
+    frozen_at: int | None
     theta: list[float] | None
     theta_intervals: list[Interval | None] | None
     arms: list[ArmModel]
@@ -379,7 +402,7 @@ class AddArm(SingleCommand):
 
     campaign_id: str
     arm_id: str
-    features: Floats | None = None
+    features: Given | None = None
 
 
 @dataclass(frozen=True, slots=True)

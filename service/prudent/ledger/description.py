@@ -2,12 +2,15 @@
 
 import math
 from hashlib import blake2b
+from math import isfinite
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from prudent.core.comparison import Comparison, compare
 from prudent.core.confidence import Confidence
+from prudent.core.scaling import ROWS_MAX
 from prudent.core.theory import Constants, regret_bound
 from prudent.errors import InvalidCommandError
 from prudent.ledger.commands import ArmModel, Compare, Interval, ModelReport
@@ -35,7 +38,8 @@ def compare_arms(state: CampaignState, command: Compare) -> Comparison:
     """In which contexts which arm has the best estimate, at the state's sequence."""
     if state.creation.model.type != "disjoint" or any(arm_id not in state.by_id for arm_id in command.arms):
         raise InvalidCommandError("the campaign is another one by now: it has no such arms")
-    state.check_dimension(command.contexts[0], "contexts")
+    if command.contexts.shape[1] != state.policy.feature_map.dimension:
+        raise InvalidCommandError("the campaign is another one by now: it has other features")
     blocks = np.array([state.by_id[arm_id].position for arm_id in command.arms], dtype=np.intp)
     return compare(state.policy, command.contexts, blocks)
 
@@ -56,6 +60,8 @@ def describe(state: CampaignState, damage: str | None = None) -> ModelReport:
         observations=state.sequence,
         head=state.head,
         feature_names=feature_names(state),
+        features=features_of(state),
+        frozen_at=frozen_at(state),
         theta=parameters[0].tolist() if state.shared else None,
         theta_intervals=intervals[0] if state.shared else None,
         arms=[
@@ -101,6 +107,37 @@ def _limits(state: CampaignState) -> dict[str, Interval | None]:
     return {} if scores is None else {one.arm_id: scores.limits_of(place) for place, one in enumerate(known)}
 
 
+def features_of(state: CampaignState) -> list[dict[str, Any]] | None:
+    """What is known of each named feature: centers and scales in use, categories, what the learned rows held."""
+    seen, feature_map = state.policy.seen, state.policy.feature_map
+    if seen is None:
+        return None
+    found = []
+    for place, column in enumerate(state.reader.columns):
+        one: dict[str, Any] = {"name": column.key, "kind": column.feature.kind, "missing": int(seen.missing[place])}
+        if column.is_category:
+            texts = state.vocabulary.values(column.key)
+            one |= {"other": int(seen.others[place]), "categories": [texts[position] for position in sorted(texts)]}
+        else:
+            one |= {"minimum": _finite(seen.low[place]), "maximum": _finite(seen.high[place])}
+        if column.feature.kind == "number":
+            scale = _finite(feature_map.scale[place])
+            one |= {"center": None if scale is None else float(feature_map.center[place]), "scale": scale}
+        found.append(one)
+    return found
+
+
+def _finite(value: float) -> float | None:
+    """A number as JSON takes it; None where nothing is known yet."""
+    return float(value) if isfinite(value) else None
+
+
+def frozen_at(state: CampaignState) -> int | None:
+    """The number of observations at which centers and scales were learned for the last time; None before that."""
+    scaling = state.policy.scaling
+    return ROWS_MAX if scaling is not None and scaling.is_frozen else None
+
+
 def why_not_guaranteed(state: CampaignState) -> str | None:
     """Why the bonus is an exploration rule and no confidence interval; None if it is one, conditionally."""
     algorithm = state.configuration.algorithm
@@ -118,6 +155,8 @@ def why_not_guaranteed(state: CampaignState) -> str | None:
         return "parameter_bound bounds the weights relative to a centre that is itself learned."
     if algorithm.name != "linucb" and not algorithm.projection:
         return "Without projection the estimate may leave the ball that the guarantee is about."
+    if state.policy.scaling is not None:
+        return "Centers and scales that are learned from the data are no part of the theory."
     if state.policy.features_above_bound:
         return "Some features were above feature_bound."
     convergence = state.policy.estimator.convergence

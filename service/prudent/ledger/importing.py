@@ -14,15 +14,15 @@ from sqlalchemy import Connection
 from prudent.campaigns import CampaignConfiguration
 from prudent.errors import ConflictError, InvalidCommandError
 from prudent.ledger.commands import SingleCommand
-from prudent.store import campaigns, decisions, log
-from prudent.store.tables import ArmRow, DecisionRow, LogRow
+from prudent.store import campaigns, categories, decisions, log
+from prudent.store.tables import ArmRow, CategoryRow, DecisionRow, LogRow
 
 DUPLICATE = "was imported before: the file has it twice, or a step was repeated; import the file again"
 
 
 @dataclass(frozen=True, slots=True)
 class BeginImport(SingleCommand):
-    """Stage a campaign that nobody sees until its import is complete. The arms' keys are filled in."""
+    """Stage a campaign that nobody sees until its import is complete. The keys of arms and categories are filled in."""
 
     campaign_id: str
     configuration: CampaignConfiguration
@@ -31,6 +31,7 @@ class BeginImport(SingleCommand):
     revision: int
     learn_limit: int | None
     arms: Sequence[ArmRow]
+    categories: Sequence[CategoryRow] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,7 @@ def _begin(step: BeginImport, connection: Connection, now: int) -> int:
         now,
     )
     campaigns.insert_arms(connection, (arm._replace(key=key) for arm in step.arms))
+    categories.insert_categories(connection, (one._replace(key=key) for one in step.categories))
     return key
 
 

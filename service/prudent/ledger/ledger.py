@@ -241,6 +241,8 @@ class Ledger:
         self._metrics.decisions.inc(len(batch.writes.decisions))
         self._metrics.observations.inc(len(batch.writes.observations))
         self._metrics.rewards.inc(len(batch.writes.rewarded))
+        self._metrics.missing_values.inc(batch.writes.missing)
+        self._metrics.unknown_categories.inc(batch.writes.others)
         for state in batch.touched.values():
             counts = state.policy.solver_counts
             if counts == state.solver_counted:

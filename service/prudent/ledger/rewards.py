@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from prudent.campaigns import Draft
 from prudent.errors import ConflictError, InvalidCommandError
 from prudent.ledger.commands import Floats, Observe, ObserveReceipt, Reward, RewardReceipt, WarmStart
 from prudent.ledger.state import CampaignState, Writes
@@ -126,8 +127,9 @@ def observe(
     """Record and learn observations made elsewhere. All are checked before the first is learned."""
     known = dict(recorded)
     fresh: list[LogRow] = []
+    draft = Draft(state.vocabulary)
     for order, one in enumerate(command.observations):
-        row = _warm_start_row(state, one, f"items.{order}", now)
+        row = _warm_start_row(state, one, f"items.{order}", now, draft)
         earlier = None if one.observation_id is None else known.get(one.observation_id)
         if earlier is None:
             fresh.append(row)
@@ -135,16 +137,17 @@ def observe(
                 known[one.observation_id] = row
         elif not _has_same_content(earlier, row, observed_at_given=one.observed_at is not None):
             raise ConflictError("this observation_id already has other content", field=f"items.{order}")
+    writes.learn_categories(state, draft)
     for row in fresh:
         writes.append(state, row)
         writes.add_play(state, row.arm_id)
     return ObserveReceipt(len(fresh), len(command.observations) - len(fresh), state.sequence, state.head)
 
 
-def _warm_start_row(state: CampaignState, one: WarmStart, place: str, now: int) -> LogRow:
+def _warm_start_row(state: CampaignState, one: WarmStart, place: str, now: int, draft: Draft) -> LogRow:
     try:
         _check_bounds(state, one.reward)
-        features = _features_of(state, one)
+        features = _features_of(state, one, draft)
     except InvalidCommandError as error:
         raise InvalidCommandError(error.message, field=f"{place}.{error.field}") from None
     return LogRow(
@@ -162,28 +165,33 @@ def _warm_start_row(state: CampaignState, one: WarmStart, place: str, now: int) 
     )
 
 
-def _features_of(state: CampaignState, one: WarmStart) -> Floats:
+def _features_of(state: CampaignState, one: WarmStart, draft: Draft) -> Floats:
     """What the log keeps: an arm's features for the shared model, else the context, which may be empty."""
     if not state.shared:
         _check_arm(state, one.arm_id)
-    expected = "features" if state.shared else "context"
+    expected, reader = "features" if state.shared else "context", state.reader
     for field, value in (("features", one.features), ("context", one.context)):
-        if value is not None and field != expected:
+        if value is not None and field != expected and not reader.has_context:
             raise InvalidCommandError(f"a {state.creation.model.type} campaign takes {expected}", field=field)
     given = one.features if state.shared else one.context
     arm = state.by_id.get(one.arm_id)
-    if given is None and state.shared and arm is not None:
-        given = arm.features
-    if given is None:
-        given = np.zeros(0)
-    state.check_dimension(given, expected)
-    return given
+    if given is None and state.shared and arm is not None and arm.features is not None:
+        row = arm.features
+    elif given is None:
+        row = reader.read({} if reader.is_named else np.zeros(0), expected, draft)
+    else:
+        row = reader.read(given, expected, draft)
+    if not reader.has_context:
+        return row
+    return np.concatenate(
+        [row, reader.read({} if one.context is None else one.context, "context", draft, context=True)]
+    )
 
 
 def _has_same_content(earlier: LogRow, row: LogRow, *, observed_at_given: bool) -> bool:
     return (
         earlier.arm_id == row.arm_id
-        and bool(np.array_equal(features_from_bytes(earlier.features), features_from_bytes(row.features)))
+        and np.array_equal(features_from_bytes(earlier.features), features_from_bytes(row.features), equal_nan=True)
         and earlier.reward == row.reward
         and earlier.propensity == row.propensity
         and (not observed_at_given or earlier.observed_at == row.observed_at)

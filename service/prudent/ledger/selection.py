@@ -1,12 +1,16 @@
 """Select: which arms a request is about, which of them is chosen, what is recorded of it, and the explanation."""
 
+from dataclasses import replace
 from math import inf
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from prudent.campaigns import Draft, Given
+from prudent.campaigns.rows import OTHER
+from prudent.core.encoding import Encoder
 from prudent.core.exploration import Choice, Scores, Standing, choose, propensities
 from prudent.errors import ConflictError, InvalidCommandError
 from prudent.ledger.commands import Decision, Floats, Interval, Prospect, ScoredArm, Select
@@ -26,10 +30,50 @@ class Candidate(NamedTuple):
     position: int | None
 
 
+def with_rows(state: CampaignState, request: Select) -> tuple[Select, Draft | None]:
+    """The request with arrays in place of values by name, and the categories that it would add; None for arrays.
+
+    Raises InvalidCommandError for values that the campaign's features do not take.
+    """
+    reader = state.reader
+    if request.has_rows or (not request.is_named and reader.takes_arrays):
+        return request, None
+    draft = Draft(state.vocabulary)
+    context = request.context
+    if context is not None and (not state.shared or reader.has_context):
+        context = reader.read(context, "context", draft, context=state.shared)
+    arms: list[tuple[str, Given | None]] | None = None
+    matrix = None
+    if request.arms is not None and state.shared:
+        given = [(f"arms.{order}.features", features) for order, (_, features) in enumerate(request.arms)]
+        rows = [None if features is None else reader.values(features, field, draft) for field, features in given]
+        if all(row is not None for row in rows) and not reader.has_context:
+            matrix = np.array(rows)
+        read = [None if row is None else np.array(row) for row in rows] if matrix is None else list(matrix)
+        arms = [(arm_id, row) for (arm_id, _), row in zip(request.arms, read, strict=True)]
+    return replace(request, arms=request.arms if arms is None else arms, matrix=matrix, context=context), draft
+
+
+def brings_new(state: CampaignState, request: Select) -> bool:
+    """Whether the request has a category that would be learned, as far as is known here."""
+    reader, vocabulary = state.reader, state.vocabulary
+    if not request.is_named:
+        return False
+    listed = (reader.brings_new(features, vocabulary) for _, features in request.arms or ())
+    return any(listed) or reader.brings_new(request.context, vocabulary, context=state.shared)
+
+
 def select(
-    state: CampaignState, request: Select, decision_id: str, digest: bytes | None, now: int, writes: Writes
+    state: CampaignState,
+    request: Select,
+    decision_id: str,
+    now: int,
+    writes: Writes,
+    *,
+    digest: bytes | None,
+    draft: Draft | None,
 ) -> Decision:
-    """Choose an arm and record the decision."""
+    """Choose an arm and record the decision. request: with arrays; draft: the categories that it brings."""
     if state.status == "archived":
         raise ConflictError("the campaign is archived and accepts no selects")
     candidates, external = find_candidates(state, request)
@@ -43,7 +87,7 @@ def select(
         others = candidates if state.policy.is_self_scaled else []
         compared = [external, *(other for other in others if other.arm_id != external.arm_id)]
         chosen, position, own_scores = external, 0, score(state, compared)
-    arms = explain(state, request, candidates, scores, choice) if request.explain else None
+    arms = explain(state, request, candidates, scores, choice, draft) if request.explain else None
     timeout = state.configuration.reward.timeout_seconds
     row = DecisionRow(
         decision_id=decision_id,
@@ -65,6 +109,8 @@ def select(
     )
     writes.decisions[decision_id] = row
     writes.add_play(state, row.arm_id)
+    if draft is not None:
+        writes.learn_categories(state, draft)
     return Decision(row, state.campaign_id, arms)
 
 
@@ -76,6 +122,7 @@ def repeat_decision(row: DecisionRow, campaign_id: str) -> Decision:
 
 def preview(state: CampaignState, request: Select) -> Prospect:
     """What `select` might choose now; nothing is recorded. Its draws are not those that a select will have."""
+    request, draft = with_rows(state, request)
     candidates, _ = find_candidates(state, request)
     scores = score(state, candidates, request.matrix)
     choice = _choose(state, request, "", candidates, scores)
@@ -84,7 +131,7 @@ def preview(state: CampaignState, request: Select) -> Prospect:
         reason=choice.reason,
         propensity=choice.propensity,
         observations=state.sequence,
-        arms=explain(state, request, candidates, scores, choice),
+        arms=explain(state, request, candidates, scores, choice, draft),
     )
 
 
@@ -164,16 +211,15 @@ def _features_and_blocks(
 
 def _listed_arms(state: CampaignState, request: Select) -> dict[str, Candidate]:
     """Shared model: the arms that the request lists or, if it lists none, the registered ones."""
-    if request.context is not None:
-        raise InvalidCommandError("the shared model takes features per arm, not a context", field="context")
+    context = _context_of_shared(state, request)
     if request.arms is None:
         if not state.arms:
             raise InvalidCommandError("the campaign has no registered arms: list them with features", field="arms")
-        listed = [(arm.arm_id, arm.features) for arm in state.arms if arm.status == "active"]
+        listed: list[tuple[str, Any]] = [(arm.arm_id, arm.features) for arm in state.arms if arm.status == "active"]
     else:
         listed = list(request.arms)
     known: dict[str, Candidate] = {}
-    expected, by_id = state.policy.feature_map.dimension, state.by_id
+    expected, by_id = state.reader.arm_length, state.by_id
     for order, (arm_id, features) in enumerate(listed):
         if arm_id in known:
             raise InvalidCommandError("duplicate arm_id", field=f"arms.{order}.arm_id")
@@ -190,9 +236,30 @@ def _listed_arms(state: CampaignState, request: Select) -> dict[str, Candidate]:
                     "no features are registered for this arm: send them", field=f"arms.{order}.features"
                 )
         if len(features) != expected:
-            state.check_dimension(features, f"arms.{order}.features")
+            _refuse_length(expected, features, f"arms.{order}.features")
+        if context is not None:
+            features = np.concatenate([features, context])
         known[arm_id] = Candidate(arm_id, features, None if arm is None else arm.position)
     return known
+
+
+def _context_of_shared(state: CampaignState, request: Select) -> Floats | None:
+    """The request's features in a shared model, which follow the arm's in a row; None if it has none."""
+    context = request.context
+    if not state.reader.has_context:
+        if context is not None:
+            raise InvalidCommandError(
+                "the shared model takes features per arm, not a context, unless it has context_features",
+                field="context",
+            )
+        return None
+    if isinstance(context, np.ndarray):
+        return context
+    return state.reader.read({}, "context", Draft(state.vocabulary), context=True)
+
+
+def _refuse_length(expected: int, features: Floats, field: str) -> None:
+    raise InvalidCommandError(f"expected {expected} features, received {len(features)}", field=field)
 
 
 def _registered_arms(state: CampaignState, request: Select) -> dict[str, Candidate]:
@@ -207,9 +274,11 @@ def _registered_arms(state: CampaignState, request: Select) -> dict[str, Candida
             raise InvalidCommandError("a multi-armed campaign takes no context", field="context")
         context = np.zeros(0)
     elif context is None:
-        expected = state.policy.feature_map.dimension
+        expected = state.reader.arm_length
         raise InvalidCommandError(f"the disjoint model needs a context of {expected} features", field="context")
-    state.check_dimension(context, "context")
+    assert isinstance(context, np.ndarray)  # noqa: S101  # `with_rows` came before
+    if len(context) != state.reader.arm_length:
+        _refuse_length(state.reader.arm_length, context, "context")
     if not state.arms:
         raise InvalidCommandError("the campaign has no arms", field="arms")
     return {arm.arm_id: Candidate(arm.arm_id, context, arm.position) for arm in state.arms}
@@ -232,13 +301,18 @@ def _check_names(request: Select, known: dict[str, Candidate], state: CampaignSt
 
 
 def explain(
-    state: CampaignState, request: Select, candidates: list[Candidate], scores: Scores, choice: Choice
+    state: CampaignState,
+    request: Select,
+    candidates: list[Candidate],
+    scores: Scores,
+    choice: Choice,
+    draft: Draft | None,
 ) -> list[ScoredArm]:
     """Every candidate, best index first, with its propensity, an interval and what each feature adds."""
     features, blocks = _features_and_blocks(state, candidates)
     intervals, notes = state.policy.intervals(features, blocks)
     ends = intervals.tolist()
-    names = feature_names(state)
+    names = part_names(state)
     chances = propensities(scores, state.rule, _standing(state, candidates), explore=request.explore)
     order = np.argsort(-(scores.estimates + choice.multiplier * scores.widths), kind="stable").tolist()
     detailed = set(order[: CONTRIBUTIONS_MAX // len(names)]) if names else set()
@@ -254,9 +328,7 @@ def explain(
             interval_note=notes[i],
             limits=scores.limits_of(i),
             contributions=(
-                [{"feature": name, "contribution": value} for name, value in zip(names, contributions[i], strict=True)]
-                if i in detailed
-                else None
+                _contributions(state, candidates[i].features, names, contributions[i], draft) if i in detailed else None
             ),
         )
         for i in order
@@ -267,11 +339,39 @@ def _finite(value: float) -> float | None:
     return value if value < inf else None
 
 
-def feature_names(state: CampaignState) -> list[str]:
-    """Of each feature as the model sees it: its name or its place in the request, then the intercept.
+def _contributions(
+    state: CampaignState, features: Floats, names: list[str], parts: list[float], draft: Draft | None
+) -> list[dict[str, Any]]:
+    """Of each named feature, interaction and the intercept, with the value that was sent where there is one."""
+    found: list[dict[str, Any]] = [
+        {"feature": name, "contribution": part} for name, part in zip(names, parts, strict=True)
+    ]
+    if state.reader.is_named:
+        for one, value in zip(found, state.reader.show(features, draft or state.vocabulary).values(), strict=False):
+            one["value"] = value
+    return found
+
+
+def part_names(state: CampaignState) -> list[str]:
+    """What an estimate is explained by: features, by name or place in the request, interactions, the intercept.
 
     Empty for a multi-armed campaign.
     """
+    feature_map = state.policy.feature_map
+    return feature_map.part_names if isinstance(feature_map, Encoder) else _plain_names(state)
+
+
+def feature_names(state: CampaignState) -> list[str]:
+    """Of each parameter; empty for a multi-armed campaign."""
+    feature_map = state.policy.feature_map
+    if not isinstance(feature_map, Encoder):
+        return _plain_names(state)
+    texts = [state.vocabulary.values(one.key) if one.is_category else {} for one in state.reader.columns]
+    # a category that is still to be learned has its place for a name
+    return feature_map.column_names(lambda place, position: texts[place].get(position, str(position or OTHER)))
+
+
+def _plain_names(state: CampaignState) -> list[str]:
     names = state.creation.feature_names()
     return [*names, "intercept"] if names and state.policy.feature_map.intercept else names
 

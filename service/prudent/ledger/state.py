@@ -15,16 +15,15 @@ import structlog
 from numpy.typing import NDArray
 from sqlalchemy import Connection, Engine
 
-from prudent.campaigns import build_policy, exploration_rule, index_settings, stored
+from prudent.campaigns import Draft, Learned, RowReader, build_policy, exploration_rule, index_settings, stored
 from prudent.core.policy import Policy, SolverCounts
 from prudent.core.snapshot import FORMAT_VERSION, CorruptSnapshotError
-from prudent.errors import InvalidCommandError
 from prudent.ledger.quarantine import BAD_ROWS, BadRowError, Quarantine
-from prudent.store import campaigns, log
+from prudent.store import campaigns, categories, log
 from prudent.store.campaigns import CampaignRow, Standing
 from prudent.store.log import FoldRow
 from prudent.store.statements import features_from_bytes
-from prudent.store.tables import ArmRow, DecisionRow, LogRow
+from prudent.store.tables import ArmRow, CategoryRow, DecisionRow, LogRow
 
 logger = structlog.get_logger(__name__)
 
@@ -52,6 +51,8 @@ class CampaignState:
         self.configuration = stored(row.configuration)
         self.policy: Policy = build_policy(self.creation, self.configuration, arms=len(arms))
         self.rule = exploration_rule(self.configuration)
+        self.reader = RowReader(self.creation.model)
+        self.vocabulary = self.reader.vocabulary()
         self.sequence = 0
         self.snapshot_sequence = 0
         self.solver_counted = SolverCounts(0, 0, 0)
@@ -113,11 +114,9 @@ class CampaignState:
         """The block of parameters that an arm's observations belong to."""
         return 0 if self.shared else self.by_id[arm_id].position
 
-    def check_dimension(self, features: NDArray[np.float64], field_name: str) -> None:
-        """Raise InvalidCommandError unless there are as many features as the campaign has dimensions."""
-        expected = self.policy.feature_map.dimension
-        if len(features) != expected:
-            raise InvalidCommandError(f"expected {expected} features, received {len(features)}", field=field_name)
+    def learn_categories(self, rows: Iterable[CategoryRow]) -> None:
+        """Take in the categories that are stored."""
+        self.vocabulary.extend(Learned(row.feature, row.position, row.value) for row in rows)
 
     def reconfigure(self, row: CampaignRow, arms: list[ArmRow]) -> None:
         """Apply a newer revision: index settings, statuses, arms that were added. What was learned stays."""
@@ -175,11 +174,15 @@ class CampaignState:
     def mark(self) -> None:
         """Save this state before a batch changes it."""
         self.policy.mark()
+        if self.vocabulary.learns:
+            self.vocabulary.mark()
         self._marked = (self.sequence, self.standing, list(self.plays))
 
     def restore(self) -> None:
         """Return exactly to the saved state."""
         self.policy.restore()
+        if self.vocabulary.learns:
+            self.vocabulary.restore()
         self.sequence, self.standing, plays = self._marked
         self.plays = list(plays)
         self._is_warm = False
@@ -199,6 +202,15 @@ class Writes:
     rewarded: dict[str, LogRow] = field(default_factory=dict)
     plays: dict[tuple[int, int], int] = field(default_factory=dict)
     no_longer_due: set[str] = field(default_factory=set)
+    categories: list[CategoryRow] = field(default_factory=list)
+    missing: int = 0
+    others: int = 0
+    """Values of named features that were not sent, or that were none of a feature's categories."""
+
+    def learn_categories(self, state: CampaignState, draft: Draft) -> None:
+        """Keep the categories that a request has brought, now that it is recorded."""
+        state.vocabulary.extend(draft.added)
+        self.categories += (CategoryRow(state.key, *one) for one in draft.added)
 
     def add_play(self, state: CampaignState, arm_id: str) -> None:
         """Count a play of an arm that is below its warm-up; above it plays are not written."""
@@ -215,6 +227,10 @@ class Writes:
         if state.learn_limit is None:
             state.fold(FoldRow(numbered.sequence, row.arm_id, row.features, row.reward))
         self.observations.append(numbered)
+        if state.policy.seen is not None:
+            missing, others = state.policy.odd_values(features_from_bytes(row.features))
+            self.missing += missing
+            self.others += others
         return numbered
 
 
@@ -223,7 +239,10 @@ def open_state(connection: Connection, key: int) -> CampaignState | None:
     row = campaigns.read_campaign(connection, key)
     if row is None or row.campaign_id is None:
         return None
-    return CampaignState(row, campaigns.read_arms(connection, [key])[key])
+    state = CampaignState(row, campaigns.read_arms(connection, [key])[key])
+    if state.vocabulary.learns:
+        state.learn_categories(categories.read_categories(connection, [key])[key])
+    return state
 
 
 def use_snapshot(connection: Connection, state: CampaignState) -> None:

@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Connection, Engine
 
-from prudent.campaigns import build_policy
+from prudent.campaigns import Learned, build_policy
 from prudent.core.snapshot import FORMAT_VERSION, CorruptSnapshotError, unpack
 from prudent.ledger.quarantine import BAD_ROWS, BadRowError
 from prudent.ledger.state import CampaignState, open_state
-from prudent.store import campaigns, log
+from prudent.store import campaigns, categories, log
 from prudent.store.failures import find_damage
 from prudent.store.schema import check_revision
+from prudent.store.statements import features_from_bytes
 from prudent.store.tables import SnapshotRow
 
 TOLERANCE = 1e-9
@@ -77,6 +78,8 @@ def verify_campaign(
             return Verdict(campaign_id, 0, faults=["the campaign was deleted meanwhile"])
         verdict = Verdict(campaign_id, state.target)
         verdict.faults += log.find_faults(connection, key, state.head)
+        stored = categories.read_categories(connection, [key])[key]
+        verdict.faults += state.reader.faults_of(Learned(row.feature, row.position, row.value) for row in stored)
         if deep:
             _check_digests(connection, key, state.head, verdict)
         _replay(connection, state, live, verdict)
@@ -102,6 +105,10 @@ def _check_digests(connection: Connection, key: int, head: int, verdict: Verdict
 def _replay(connection: Connection, state: CampaignState, live: dict[str, Any] | None, verdict: Verdict) -> None:
     snapshot = log.find_snapshot(connection, state.key)
     for row in log.read_log(connection, state.key, 0, state.target):
+        fault = state.reader.fault(features_from_bytes(row.features), state.vocabulary)
+        if fault is not None:
+            verdict.faults.append(f"row {row.sequence} of the log is not one of this campaign: {fault}")
+            return
         try:
             state.fold(row)
         except BAD_ROWS as error:

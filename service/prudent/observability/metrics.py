@@ -58,6 +58,12 @@ class Metrics:
             "prudent_rewards", "Rewards of decisions recorded, including default rewards after a deadline."
         )
         self.observations = self._counter("prudent_observations", "Rewards and observations recorded.")
+        self.missing_values = self._counter(
+            "prudent_missing_values", "Values of named features that observations did not have."
+        )
+        self.unknown_categories = self._counter(
+            "prudent_unknown_categories", "Values of observations that were none of their feature's categories."
+        )
         self.states = self._gauge("prudent_states", "Campaigns held in memory.")
         self.states_bytes = self._gauge("prudent_states_bytes", "Memory used by the states of campaigns.")
         self.quarantined = self._gauge("prudent_quarantined_campaigns", "Campaigns whose rows cannot be learned.")

@@ -6,9 +6,9 @@ from typing import Literal, NamedTuple
 
 from sqlalchemy import Connection
 
-from prudent.campaigns import CampaignConfiguration
+from prudent.campaigns import CampaignConfiguration, Learned, RowReader, Vocabulary
 from prudent.reporting.collection import is_expired
-from prudent.store import campaigns, reports
+from prudent.store import campaigns, categories, reports
 from prudent.store.reports import LearnedReward, RewardedDecision
 from prudent.store.tables import INSTANT_MAX, DecisionRow
 
@@ -36,11 +36,16 @@ class LoggedDecision(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LogPage:
-    """A page. features_are: of the chosen arm, or the context. next_position: None on the last page."""
+    """A page. features_are: of the chosen arm, or the context. next_position: None on the last page.
+
+    reader, vocabulary: of the campaign's rows.
+    """
 
     features_are: Literal["features", "context"]
     decisions: list[LoggedDecision]
     next_position: Position | None
+    reader: RowReader
+    vocabulary: Vocabulary
 
 
 def read_decisions(
@@ -62,7 +67,13 @@ def read_decisions(
     oldest = page[-1].decision if page else None
     last = None if oldest is None or len(rows) <= limit else Position(oldest.created_at, oldest.decision_id)
     logged = [LoggedDecision(*row, _state(row, now), _is_learned(row.reward, campaign.learn_limit)) for row in page]
-    return LogPage("features" if configuration.model.type == "shared" else "context", logged, last)
+    reader = RowReader(configuration.model)
+    vocabulary = reader.vocabulary()
+    if vocabulary.learns:
+        learned = categories.read_categories(connection, [campaign.key])[campaign.key]
+        vocabulary.extend(Learned(one.feature, one.position, one.value) for one in learned)
+    kind: Literal["features", "context"] = "features" if configuration.model.type == "shared" else "context"
+    return LogPage(kind, logged, last, reader, vocabulary)
 
 
 def _state(row: RewardedDecision, now: int | None) -> State:

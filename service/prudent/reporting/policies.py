@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from sqlalchemy import Connection
 
-from prudent.campaigns import CampaignConfiguration, stored
+from prudent.campaigns import CampaignConfiguration, RowReader, stored
 from prudent.core.comparison import Comparison, Region
 from prudent.errors import CommandError, UnavailableError
 from prudent.ledger.commands import Compare, Interval, Preview, Prospect, Select
@@ -101,8 +101,8 @@ def read_seen(connection: Connection, campaign_id: str) -> Seen | None:
 def seen_of(
     connection: Connection, row: CampaignRow, configuration: CampaignConfiguration, arms: list[ArmRow]
 ) -> Seen | None:
-    """As `read_seen`, of a campaign that has been read."""
-    if configuration.model.type == "multi-armed":
+    """As `read_seen`, of a campaign that has been read. What has categories or missing values has no middle."""
+    if configuration.model.type == "multi-armed" or not RowReader(configuration.model).takes_arrays:
         return None
     return Seen(configuration, arms, reports.read_seen(connection, row.key, SEEN_MAX), row.observations)
 
@@ -175,7 +175,7 @@ def _interval(ends: list[float]) -> Interval | None:
 
 def _arms_by_features(seen: Seen, asked: Preview, answer: Prospect) -> list[PolicyArm]:
     """Every arm that was the best or whose features are known, those that were the best most often first."""
-    features = {arm_id: x for arm_id, x in asked.request.arms or () if x is not None}
+    features = {arm_id: x for arm_id, x in asked.request.arms or () if isinstance(x, np.ndarray)}
     scored = {arm.arm_id: arm for arm in answer.arms}
     counted = Counter(row.greedy_arm_id for row in seen.rows if row.greedy_arm_id is not None)
     total = counted.total() or 1

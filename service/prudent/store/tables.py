@@ -110,6 +110,15 @@ class LogRow(NamedTuple):
     digest: bytes | None = None  # the log's running digest up to here; null where an older version appended
 
 
+class CategoryRow(NamedTuple):
+    """A category that a campaign has learned. feature: its name in a row; position: its value in a row."""
+
+    key: Key
+    feature: Name
+    position: Small
+    value: Name
+
+
 class SnapshotRow(NamedTuple):
     """A snapshot of what a campaign has learned up to a sequence number."""
 
@@ -211,6 +220,15 @@ observations = Table(
         sqlite_where=text("observation_id IS NOT NULL"),
         postgresql_where=text("observation_id IS NOT NULL"),
     ),
+)
+
+categories = Table(
+    "categories",
+    metadata,
+    *_columns(CategoryRow),
+    PrimaryKeyConstraint("key", "feature", "position"),
+    Index("uq_categories_key_feature_value", "key", "feature", "value", unique=True),
+    sqlite_with_rowid=False,
 )
 
 snapshots = Table(

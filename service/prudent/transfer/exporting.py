@@ -5,17 +5,19 @@ rows are left out, although the pages are read later: the log only grows, and ev
 """
 
 from hashlib import blake2b
+from typing import Any
 
 import orjson
 from sqlalchemy import Connection
 
-from prudent.campaigns import CampaignConfiguration
+from prudent.campaigns import Learned, RowReader, stored
 from prudent.clock import Clock
 from prudent.errors import UnavailableError
-from prudent.store import campaigns, decisions, log
+from prudent.store import campaigns, categories, decisions, log
 from prudent.store.campaigns import CampaignRow
 from prudent.store.decisions import Place
-from prudent.store.tables import ArmRow, DecisionRow
+from prudent.store.statements import features_from_bytes
+from prudent.store.tables import ArmRow, CategoryRow, DecisionRow
 from prudent.transfer import lines
 
 PAGE_ROWS = 500
@@ -34,15 +36,29 @@ def begin_export(connection: Connection, campaign_id: str, clock: Clock) -> "Exp
     arms = campaigns.read_arms(connection, [row.key])[row.key]
     newest = decisions.newest_place(connection, row.key)
     made = decisions.count_rows(connection, row.key)
-    return Export(row, arms, newest, made, campaigns.read_clock(connection) or clock())
+    # last, so that no row above has a category that is not there
+    learned = categories.read_categories(connection, [row.key])[row.key]
+    return Export(row, arms, learned, newest, made, campaigns.read_clock(connection) or clock())
 
 
 class Export:
     """The lines of a campaign's file, page by page, until ``next_page`` returns None."""
 
-    def __init__(self, row: CampaignRow, arms: list[ArmRow], newest: Place | None, made: int, now: int) -> None:
-        self._row, self._arms, self._made, self._now = row, arms, made, now
-        self._rules = CampaignConfiguration.model_validate_json(row.creation).reward
+    def __init__(
+        self,
+        row: CampaignRow,
+        arms: list[ArmRow],
+        learned: list[CategoryRow],
+        newest: Place | None,
+        made: int,
+        now: int,
+    ) -> None:
+        self._row, self._arms, self._learned, self._made, self._now = row, arms, learned, made, now
+        creation = stored(row.creation)
+        self._rules = creation.reward
+        self._reader = RowReader(creation.model)
+        self._vocabulary = self._reader.vocabulary()
+        self._vocabulary.extend(Learned(one.feature, one.position, one.value) for one in learned)
         self._digest = blake2b(digest_size=lines.DIGEST_BYTES)
         self._begun = self._ended = False
         self._sequence = 0
@@ -95,7 +111,15 @@ class Export:
             "creation": orjson.Fragment(row.creation),
             "configuration": orjson.Fragment(row.configuration),
         }
-        return lines.write("header", fields) + b"".join(map(lines.write_arm, self._arms))
+        page = [lines.write("header", fields), *map(lines.write_category, self._learned)]
+        return b"".join(page + [lines.write_arm(arm, self._show) for arm in self._arms])
+
+    def _show(self, features: bytes) -> list[float] | dict[str, Any]:
+        return self._reader.write(features_from_bytes(features), self._vocabulary)
+
+    def _is_known(self, row: DecisionRow) -> bool:
+        """Whether all of its categories are in this file: those learned since its start are not."""
+        return self._reader.fault(features_from_bytes(row.features), self._vocabulary) is None
 
     def _log_page(self, connection: Connection) -> bytes:
         rows = log.read_rows(connection, self._row.key, self._sequence, self._row.head, PAGE_ROWS)
@@ -106,7 +130,7 @@ class Export:
                 "rows of the campaign's log are missing: it was deleted during the export, or run prudent verify"
             )
         self._sequence = rows[-1].sequence
-        return b"".join(map(lines.write_observation, rows))
+        return b"".join(lines.write_observation(row, self._show) for row in rows)
 
     def _decision_page(self, connection: Connection, newest: Place) -> bytes:
         rows = decisions.read_between(connection, self._row.key, self._place, newest, PAGE_ROWS)
@@ -115,10 +139,12 @@ class Export:
         else:
             self._place = (rows[-1].created_at, rows[-1].decision_id)
         # some were committed after the start, with earlier times: those made on a later state do not belong here
-        rows = [row for row in rows if row.seen <= self._row.head]
+        rows = [row for row in rows if row.seen <= self._row.head and self._is_known(row)]
         deadlines = self._lost_deadlines(connection, rows)
         self._decisions += len(rows)
-        return b"".join(lines.write_decision(row, deadlines.get(row.decision_id, row.due_at)) for row in rows)
+        return b"".join(
+            lines.write_decision(row, deadlines.get(row.decision_id, row.due_at), self._show) for row in rows
+        )
 
     def _lost_deadlines(self, connection: Connection, rows: list[DecisionRow]) -> dict[str, int]:
         """Deadlines of decisions that were pending at the start of the export and have been rewarded since."""

@@ -5,26 +5,26 @@ Each line is validated here by itself; consistency between lines is checked in r
 """
 
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from math import inf
 from typing import Annotated, Any, Literal, get_args
 
-import numpy as np
 import orjson
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, TypeAdapter, ValidationError
 
 from prudent.campaigns import ArmId, CampaignConfiguration, CampaignId, DecisionId, Schema
-from prudent.campaigns.values import ARMS_MAX, DIMENSION_MAX, INTEGER_MAX, Feature, Identifier, RewardValue
+from prudent.campaigns.features import CATEGORY_LENGTH_MAX, NUMBER_MAX
+from prudent.campaigns.values import ARMS_MAX, DIMENSION_MAX, INTEGER_MAX, FeatureObject, Identifier, RewardValue
 from prudent.core.exploration import Reason
 from prudent.ledger.commands import ArmStatus, CampaignStatus, ScoredArm
-from prudent.store.statements import features_from_bytes, features_to_bytes
-from prudent.store.tables import ArmRow, DecisionRow, LogRow
+from prudent.store.tables import ArmRow, CategoryRow, DecisionRow, LogRow
 
 MEDIA_TYPE = "application/x-ndjson"
 FORMAT = "prudent-campaign"
-VERSION = 3
-"""Older versions are read, and not written. Before version 3, rows of the log had no digest; in version 1, the trailer
-called the head `observations`."""
+VERSION = 4
+"""Older versions are read, and not written. Before version 4 there were no categories, and all features were arrays;
+before version 3, rows of the log had no digest; in version 1, the trailer called the head `observations`."""
 DIGEST_BYTES = 32
 """BLAKE2b over every byte before the trailer."""
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -65,7 +65,9 @@ def _is_explanation(value: list[dict[str, Any]]) -> list[dict[str, Any]]:
 Explanation = Annotated[list[dict[str, Any]], AfterValidator(_is_explanation)]
 Instant = Annotated[int, BeforeValidator(_microseconds)]
 Count = Annotated[int, Field(ge=0, le=INTEGER_MAX)]
-LogFeatures = Annotated[list[Feature], Field(max_length=DIMENSION_MAX, fail_fast=True)]
+Value = Annotated[float, Field(ge=-NUMBER_MAX * 1e6, le=NUMBER_MAX * 1e6)]
+LogFeatures = Annotated[list[Value], Field(max_length=DIMENSION_MAX, fail_fast=True)] | FeatureObject
+"""An array where that says all, else values by name: 0 stands for a category that is none of the known ones."""
 Propensity = Annotated[float, Field(gt=0, le=1)]
 Hexadecimal = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{32}$")]
 
@@ -82,7 +84,7 @@ class Header(Schema):
 
     kind: Literal["header"]
     format: Literal["prudent-campaign"]
-    version: Literal[1, 2, 3]
+    version: Literal[1, 2, 3, 4]
     exported_at: Instant
     campaign_id: CampaignId
     status: CampaignStatus
@@ -94,6 +96,15 @@ class Header(Schema):
     created_at: Instant
     creation: CampaignConfiguration
     configuration: CampaignConfiguration
+
+
+class CategoryLine(Schema):
+    """A category that the campaign has learned, in the order of features and positions."""
+
+    kind: Literal["category"]
+    feature: Annotated[str, StringConstraints(min_length=1, max_length=200)]
+    position: Annotated[int, Field(ge=1, le=DIMENSION_MAX)]
+    value: Annotated[str, StringConstraints(min_length=1, max_length=CATEGORY_LENGTH_MAX)]
 
 
 class ArmLine(Schema):
@@ -167,7 +178,7 @@ class FirstTrailer(Schema):
     digest: str
 
 
-Line = ArmLine | ObservationLine | DecisionLine | Trailer
+Line = CategoryLine | ArmLine | ObservationLine | DecisionLine | Trailer
 _LINES: TypeAdapter[Line] = TypeAdapter(Annotated[Line, Field(discriminator="kind")])
 _FIRST_LINES: TypeAdapter[ArmLine | ObservationLine | DecisionLine | FirstTrailer] = TypeAdapter(
     Annotated[ArmLine | ObservationLine | DecisionLine | FirstTrailer, Field(discriminator="kind")]
@@ -191,34 +202,43 @@ def write(kind: str, fields: dict[str, Any]) -> bytes:
     return orjson.dumps({"kind": kind, **fields}, option=orjson.OPT_APPEND_NEWLINE)
 
 
-def write_arm(row: ArmRow) -> bytes:
+ShowRow = Callable[[bytes], list[float] | dict[str, Any]]
+"""The features of a row as a line has them."""
+
+
+def write_category(row: CategoryRow) -> bytes:
+    """A learned category's line."""
+    return write("category", {"feature": row.feature, "position": row.position, "value": row.value})
+
+
+def write_arm(row: ArmRow, show: ShowRow) -> bytes:
     """An arm's line."""
-    features = None if row.features is None else features_from_bytes(row.features).tolist()
+    features = None if row.features is None else show(row.features)
     return write(
         "arm",
         {"arm_id": row.arm_id, "status": row.status, "features": features, "plays": row.plays, "since": row.since},
     )
 
 
-def write_observation(row: LogRow) -> bytes:
+def write_observation(row: LogRow, show: ShowRow) -> bytes:
     """A log row's line. Its kind is the row's own."""
     fields = row._asdict()
     del fields["key"], fields["kind"]
     fields |= {
-        "features": features_from_bytes(row.features).tolist(),
+        "features": show(row.features),
         "observed_at": instant(row.observed_at),
         "digest": None if row.digest is None else row.digest.hex(),
     }
     return write(row.kind, fields)
 
 
-def write_decision(row: DecisionRow, due_at: int | None) -> bytes:
+def write_decision(row: DecisionRow, due_at: int | None, show: ShowRow) -> bytes:
     """A decision's line."""
     fields = row._asdict()
     del fields["key"]
     fields["index"] = fields.pop("index_value")
     fields |= {
-        "features": features_from_bytes(row.features).tolist(),
+        "features": show(row.features),
         "request_digest": None if row.request_digest is None else row.request_digest.hex(),
         "explanation": None if row.explanation is None else orjson.Fragment(row.explanation),
         "created_at": instant(row.created_at),
@@ -227,30 +247,25 @@ def write_decision(row: DecisionRow, due_at: int | None) -> bytes:
     return write("decision", fields)
 
 
-def arm_row(line: ArmLine, position: int) -> ArmRow:
+def arm_row(line: ArmLine, position: int, features: bytes | None) -> ArmRow:
     """The row that the line was written from, its key not known yet."""
-    features = None if line.features is None else _to_bytes(line.features)
     return ArmRow(0, position, line.arm_id, line.status, features, line.plays, line.since)
 
 
-def log_row(line: ObservationLine, key: int) -> LogRow:
+def log_row(line: ObservationLine, key: int, features: bytes) -> LogRow:
     """The row that the line was written from, under another key."""
     digest = None if line.digest is None else bytes.fromhex(line.digest)
-    return LogRow(key=key, **(line.__dict__ | {"features": _to_bytes(line.features), "digest": digest}))
+    return LogRow(key=key, **(line.__dict__ | {"features": features, "digest": digest}))
 
 
-def decision_row(line: DecisionLine, key: int) -> DecisionRow:
+def decision_row(line: DecisionLine, key: int, features: bytes) -> DecisionRow:
     """The row that the line was written from, under another key."""
     fields = {name: value for name, value in line.__dict__.items() if name not in {"kind", "index"}}
     fields |= {
-        "features": _to_bytes(line.features),
+        "features": features,
         "bonus": inf if line.bonus is None else line.bonus,
         "index_value": inf if line.index is None else line.index,
         "request_digest": None if line.request_digest is None else bytes.fromhex(line.request_digest),
         "explanation": None if line.explanation is None else orjson.dumps(line.explanation).decode(),
     }
     return DecisionRow(key=key, **fields)
-
-
-def _to_bytes(features: list[float]) -> bytes:
-    return features_to_bytes(np.array(features, dtype=np.float64))

@@ -6,18 +6,30 @@ against the campaign that the header describes. An error names the line, and nev
 
 from collections.abc import Iterator
 from hashlib import blake2b
+from typing import Any
 
 from pydantic import ValidationError
 
-from prudent.campaigns import AlgorithmChange, CampaignConfiguration, InvalidConfigurationError, resolve, with_rule
-from prudent.campaigns.configuration import MultiArmedModel, SharedModel
-from prudent.campaigns.resolution import check_arm_features, check_size
+from prudent.campaigns import (
+    AlgorithmChange,
+    CampaignConfiguration,
+    Draft,
+    InvalidConfigurationError,
+    Learned,
+    RowReader,
+    resolve,
+    with_rule,
+)
+from prudent.campaigns.configuration import SharedModel
+from prudent.campaigns.resolution import arm_row, check_size
+from prudent.campaigns.values import RepeatedNameError, refuse_repeated_names
 from prudent.errors import InvalidCommandError
 from prudent.ledger.importing import BeginImport, FinishImport, Import, ImportDecisions, ImportObservations
 from prudent.store.log import digest_of
-from prudent.store.tables import ArmRow, DecisionRow, LogRow
+from prudent.store.statements import features_to_bytes
+from prudent.store.tables import ArmRow, CategoryRow, DecisionRow, LogRow
 from prudent.transfer import lines
-from prudent.transfer.lines import ArmLine, DecisionLine, Header, ObservationLine, Opening, Trailer
+from prudent.transfer.lines import ArmLine, CategoryLine, DecisionLine, Header, ObservationLine, Opening, Trailer
 
 SLICE_ROWS = 500
 SLICE_BYTES = 2**20
@@ -86,10 +98,16 @@ class ImportReader:
     def _take(self, text: bytes, campaign: "CampaignFile") -> Iterator[Import]:
         try:
             found = lines.read_line(text, campaign.version)
+            refuse_repeated_names(text, found)
         except ValidationError as error:
             raise DamagedFileError(self._line, _describe(error)) from None
+        except RepeatedNameError:
+            raise DamagedFileError(self._line, "has a field twice in one object") from None
         if isinstance(found, ArmLine):
             campaign.add_arm(found, self._line)
+            return
+        if isinstance(found, CategoryLine):
+            campaign.add_category(found, self._line)
             return
         if not campaign.is_begun:
             yield campaign.begin(self._line)
@@ -99,10 +117,10 @@ class ImportReader:
         elif isinstance(found, ObservationLine):
             self._log.append(campaign.add_observation(found, self.key, self._line))
         else:
-            campaign.add_decision(found, self._line)
+            features = campaign.add_decision(found, self._line)
             if self._log:
                 yield from self._flush(self._line)
-            self._decisions.append(lines.decision_row(found, self.key))
+            self._decisions.append(lines.decision_row(found, self.key, features))
         self._slice_bytes += len(text)
         if len(self._log) + len(self._decisions) >= SLICE_ROWS or self._slice_bytes >= SLICE_BYTES:
             yield from self._flush(self._line + 1)
@@ -131,8 +149,11 @@ def _parse_header(text: bytes) -> Header:
         )
     try:
         header = Header.model_validate_json(text)
+        refuse_repeated_names(text, header)
     except ValidationError as error:
         raise DamagedFileError(1, _describe(error)) from None
+    except RepeatedNameError:
+        raise DamagedFileError(1, "has a field twice in one object") from None
     rules = {"creation": with_rule(header.creation), "configuration": with_rule(header.configuration)}
     return header.model_copy(update=rules)
 
@@ -145,7 +166,7 @@ def _describe(error: ValidationError) -> str:
     if first["type"] in {"extra_forbidden", "unexpected_keyword_argument"}:
         return "has a field that is unknown to this version"
     if first["type"] == "union_tag_invalid":
-        return "kind: must be arm, observation, decision or trailer"
+        return "kind: must be category, arm, observation, decision or trailer"
     place = ".".join(str(part) for part in first["loc"])
     message = first["msg"].removeprefix("Value error, ")
     return f"{place}: {message}" if place else message
@@ -158,7 +179,8 @@ class CampaignFile:
         _check_header(header)
         self._header = header
         self._model = header.creation.model
-        self._dimension = 0 if isinstance(self._model, MultiArmedModel) else self._model.dimension
+        self._reader = RowReader(self._model)
+        self._vocabulary = self._reader.vocabulary()
         self._arms: dict[str, ArmRow] = {}
         self._plays: dict[str, int] = {}
         self._head = self._decisions = 0
@@ -189,7 +211,18 @@ class CampaignFile:
             revision=header.revision,
             learn_limit=header.learn_limit,
             arms=list(self._arms.values()),
+            categories=[CategoryRow(0, *one) for one in self._vocabulary.learned],
         )
+
+    def add_category(self, found: CategoryLine, line: int) -> None:
+        """Raises DamagedFileError for a category that the campaign cannot have learned, or that is out of place."""
+        if self._arms or self.is_begun:
+            raise DamagedFileError(line, "is a category, but categories must precede the arms")
+        one = Learned(found.feature, found.position, found.value)
+        faults = self._reader.faults_of([*self._vocabulary.learned, one])
+        if faults:
+            raise DamagedFileError(line, faults[-1])
+        self._vocabulary.extend([one])
 
     def add_arm(self, found: ArmLine, line: int) -> None:
         """Raises DamagedFileError for an arm that is out of place, or differs from the campaign's creation."""
@@ -201,16 +234,33 @@ class CampaignFile:
         if position >= self._header.arms:
             raise DamagedFileError(line, f"is arm {position + 1}, but the header says {self._header.arms}")
         created = self._header.creation.arms
-        if position < len(created) and (created[position].arm_id, created[position].features) != (
-            found.arm_id,
-            found.features,
-        ):
-            raise DamagedFileError(line, f"is not arm {position + 1} of the campaign's creation")
+        features = self._arm_features(found, line)
+        if position < len(created):
+            draft, arm = Draft(self._vocabulary), created[position]
+            row = arm_row(self._header.creation, arm.features, "features", self._reader, draft)
+            same = None if row is None else features_to_bytes(row)
+            if (arm.arm_id, same) != (found.arm_id, features):
+                raise DamagedFileError(line, f"is not arm {position + 1} of the campaign's creation")
+        self._arms[found.arm_id] = lines.arm_row(found, position, features)
+
+    def _arm_features(self, found: ArmLine, line: int) -> bytes | None:
+        if found.features is None:
+            return None
+        if not isinstance(self._model, SharedModel):
+            raise DamagedFileError(line, "features: only the arms of a shared model can have features")
+        return self._row(found.features, line, arm_only=True)
+
+    def _row(self, features: list[float] | dict[str, Any], line: int, *, arm_only: bool = False) -> bytes:
+        draft = Draft(self._vocabulary)
         try:
-            check_arm_features(self._header.creation, found.features, "features")
-        except InvalidConfigurationError as error:
+            row = self._reader.read_export(features, draft, arm_only=arm_only)
+        except InvalidCommandError as error:
             raise DamagedFileError(line, f"{error.field}: {error.message}") from None
-        self._arms[found.arm_id] = lines.arm_row(found, position)
+        if draft.added:
+            raise DamagedFileError(
+                line, f"features.{draft.added[0].feature}: is a category that the file does not list"
+            )
+        return features_to_bytes(row)
 
     def add_observation(self, found: ObservationLine, key: int, line: int) -> LogRow:
         """The row. Raises DamagedFileError if it does not continue the log, or cannot be learned."""
@@ -227,8 +277,8 @@ class CampaignFile:
             rules.maximum is not None and found.reward > rules.maximum
         ):
             raise DamagedFileError(line, "reward: is outside the campaign's bounds")
-        self._check_features(found, line)
-        row = lines.log_row(found, key)
+        features = self._features_of(found, line)
+        row = lines.log_row(found, key, features)
         digest = digest_of(self._digest, row)
         if row.digest is not None:
             expected = digest if self._before == self._digest else digest_of(self._before, row)
@@ -242,8 +292,8 @@ class CampaignFile:
             self._count_play(found.arm_id)
         return row._replace(digest=digest)
 
-    def add_decision(self, found: DecisionLine, line: int) -> None:
-        """Raises DamagedFileError for a decision that the campaign cannot have made."""
+    def add_decision(self, found: DecisionLine, line: int) -> bytes:
+        """Its features as they are stored. Raises DamagedFileError for a decision that cannot have been made."""
         if self._head != self._header.head:
             raise DamagedFileError(
                 line, f"follows {self._head} rows of the log, but the header says {self._header.head}"
@@ -252,9 +302,10 @@ class CampaignFile:
             raise DamagedFileError(line, f"seen: must be at most {self._head}, the last sequence of the log")
         if found.due_at is not None and self._header.creation.reward.timeout_seconds is None:
             raise DamagedFileError(line, "due_at: the campaign has no timeout")
-        self._check_features(found, line)
+        features = self._features_of(found, line)
         self._decisions += 1
         self._count_play(found.arm_id)
+        return features
 
     def finish(self, trailer: Trailer, digest: str, key: int, line: int) -> FinishImport:
         """The last step. Raises DamagedFileError if the trailer does not match the lines that were read."""
@@ -273,11 +324,11 @@ class CampaignFile:
             key, header.campaign_id, header.created_at, self._head, self._decisions, self._missed_plays()
         )
 
-    def _check_features(self, found: ObservationLine | DecisionLine, line: int) -> None:
-        if len(found.features) != self._dimension:
-            raise DamagedFileError(line, f"features: expected {self._dimension}, received {len(found.features)}")
+    def _features_of(self, found: ObservationLine | DecisionLine, line: int) -> bytes:
+        features = self._row(found.features, line)
         if not isinstance(self._model, SharedModel) and found.arm_id not in self._arms:
             raise DamagedFileError(line, "arm_id: unknown arm")
+        return features
 
     def _count_play(self, arm_id: str) -> None:
         if arm_id in self._arms:

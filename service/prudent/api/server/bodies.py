@@ -1,7 +1,6 @@
 """Reading bodies: bounded in size and time, then validated from the bytes; and features as arrays."""
 
 import asyncio
-import json
 import re
 import time
 from array import array
@@ -15,7 +14,9 @@ from pydantic_core import from_json, to_json
 from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive
 
-from prudent.api.problems import BadBodyError, InvalidItemError
+from prudent.api.problems import PLAIN_NAME, BadBodyError, InvalidItemError
+from prudent.campaigns import Given
+from prudent.campaigns.values import RepeatedNameError, refuse_repeated_names
 from prudent.errors import InvalidCommandError, OverloadedError
 from prudent.ledger.commands import Floats
 from prudent.settings import Limits
@@ -54,7 +55,9 @@ class Bodies:
         def validate(body: Raw) -> T:
             if len(body) > BREATH_BYTES and body.count(b":") > fields_max:
                 raise InvalidCommandError(f"has more than {fields_max} fields", field="body")
-            return adapter.validate_json(body)
+            found = adapter.validate_json(body)
+            _refuse_repeated_names(body, found)
+            return found
 
         return validate
 
@@ -146,8 +149,9 @@ class Bodies:
         except ValueError:
             raise _what_is_wrong(body, envelope) from None
         is_batch = isinstance(found, dict) and found.keys() == {"items"} and isinstance(found["items"], list)
-        if not is_batch or (body.count(b'"items"') > 1 and _has_second_field(body)):
+        if not is_batch:
             raise _what_is_wrong(body, envelope)
+        _refuse_repeated_names(body, found)
         items: list[Any] = found["items"]
         items_max = self._limits.batch_request_items_max
         if len(items) > items_max:
@@ -212,9 +216,12 @@ def _what_is_wrong(body: Raw, envelope: type[BaseModel]) -> Exception:
     return InvalidCommandError('must be JSON of the form {"items": [...]}, without other fields', field="body")
 
 
-def _has_second_field(body: Raw) -> bool:
-    """Whether the object has more than one field; of two with the same name a parser takes the last."""
-    return len(json.loads(body, object_pairs_hook=list)) > 1
+def _refuse_repeated_names(body: Raw, parsed: object) -> None:
+    try:
+        refuse_repeated_names(body, parsed)
+    except RepeatedNameError as error:
+        field = error.name if PLAIN_NAME.fullmatch(error.name) else "body"
+        raise InvalidCommandError("appears twice in one object: send it once", field=field) from None
 
 
 def _first_message(receive: Receive) -> Message | Awaitable[Message]:
@@ -270,19 +277,19 @@ def _too_large(bytes_max: int) -> BadBodyError:
     return BadBodyError(413, f"the body is larger than the limit of {bytes_max} bytes")
 
 
-def floats(values: list[float] | None) -> Floats | None:
-    """A list of features as an array."""
-    return None if values is None else np.array(values, dtype=np.float64)
+def as_given(values: list[float] | dict[str, Any] | None) -> Given | None:
+    """A list of features as an array; values by name as they are."""
+    return np.array(values, dtype=np.float64) if isinstance(values, list) else values
 
 
-def matrix_of(lists: Sequence[list[float] | None]) -> Floats | None:
-    """Lists of features as one array, (K, d); None unless all are present and have the same length."""
-    width = None if not lists or lists[0] is None else len(lists[0])
+def matrix_of(lists: Sequence[list[float] | dict[str, Any] | None]) -> Floats | None:
+    """Lists of features as one array, (K, d); None unless all are present, lists, and of the same length."""
+    width = len(lists[0]) if lists and isinstance(lists[0], list) else None
     if width is None:
         return None
     values = array("d")
     for one in lists:
-        if one is None or len(one) != width:
+        if not isinstance(one, list) or len(one) != width:
             return None
         values.fromlist(one)  # three times as fast as numpy's own way from nested lists
     return np.frombuffer(values, np.float64).reshape(len(lists), width)

@@ -6,8 +6,9 @@ around the framework's routing, not around its checks.
 """
 
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from functools import cache
+from typing import Any
 
 import structlog
 from fastapi import APIRouter, FastAPI, Request, Response
@@ -15,6 +16,8 @@ from fastapi.routing import APIRoute
 from prometheus_client import Counter, Histogram
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from prudent.api.problems import PLAIN_NAME
+from prudent.errors import InvalidCommandError
 from prudent.observability.logs import REQUEST_ID_HEADER, request_id, request_ids
 from prudent.observability.metrics import Metrics
 
@@ -106,7 +109,7 @@ class FastPath:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request."""
         route = None
-        if scope["type"] == "http" and scope["method"] == "POST":
+        if scope["type"] == "http" and scope["method"] == "POST" and not scope["query_string"]:
             route = self._routes.get(scope["path"])
         if route is None:
             await self._app(scope, receive, send)
@@ -129,6 +132,34 @@ class FastPath:
             if kind is not Exception and kind in handlers:
                 return handlers[kind]  # type: ignore[return-value]  # all of ours are asynchronous
         return None
+
+
+class StrictRoute(APIRoute):
+    """A route that refuses query parameters that it does not have, or that come twice, as bodies refuse such fields."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """What answers a request."""
+        answer = super().get_route_handler()
+        known = [one.alias for one in self.dependant.query_params]
+
+        async def handle(request: Request) -> Response:
+            if request.scope["query_string"]:
+                _refuse_unknown_parameters(request, known)
+            return await answer(request)
+
+        return handle
+
+
+def _refuse_unknown_parameters(request: Request, known: list[str]) -> None:
+    seen: set[str] = set()
+    for name, _ in request.query_params.multi_items():
+        shown = name if PLAIN_NAME.fullmatch(name) else "(unknown parameter)"
+        if name not in known:
+            listed = f"this path takes {', '.join(known)}" if known else "this path takes none"
+            raise InvalidCommandError(f"unknown query parameter: {listed}", field=shown)
+        if name in seen:
+            raise InvalidCommandError("appears twice in the query: send it once", field=shown)
+        seen.add(name)
 
 
 def post_routes(router: APIRouter) -> list[APIRoute]:
