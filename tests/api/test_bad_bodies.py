@@ -110,7 +110,7 @@ def test_many_errors(api: httpx.Client, target: Json) -> None:
 
 
 def test_duplicate_key(api: httpx.Client, target: Json) -> None:
-    """A body that says two things would be a server error."""
+    """Of a body that says two things, one would be done."""
     campaign_id = new_id("none")
     body = f'{{"campaign_id": "{target["shared"]}", "campaign_id": "{campaign_id}"}}'
-    problem(api.post("/select", content=body, headers=HEADERS), 404)
+    problem(api.post("/select", content=body, headers=HEADERS), 422, "campaign_id")

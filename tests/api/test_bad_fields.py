@@ -35,9 +35,6 @@ BAD_IDS = {
 
 
 NUMBERS: list[tuple[str, tuple[str | int, ...], str]] = [
-    ("create", ("model", "dimension"), "model.dimension"),
-    ("create", ("model", "features", 0, "center"), "model.features.0.center"),
-    ("create", ("model", "features", 0, "scale"), "model.features.0.scale"),
     ("create", ("arms", 0, "features", 0), "arms.0.features.0"),
     ("create", ("algorithm", "delta"), "algorithm.delta"),
     ("create", ("algorithm", "exploration"), "algorithm.exploration"),
@@ -54,6 +51,9 @@ NUMBERS: list[tuple[str, tuple[str | int, ...], str]] = [
     ("observe", ("items", 0, "features", 1), "items.0.features.1"),
 ]
 OPTIONAL_NUMBERS: list[tuple[str, tuple[str | int, ...], str]] = [
+    ("create", ("model", "dimension"), "model.dimension"),
+    ("create", ("model", "features", 0, "center"), "model.features.0.center"),
+    ("create", ("model", "features", 0, "scale"), "model.features.0.scale"),
     ("create", ("risk", "level"), "risk.level"),
     ("create", ("reward", "minimum"), "reward.minimum"),
     ("create", ("reward", "timeout_seconds"), "reward.timeout_seconds"),

@@ -149,7 +149,7 @@ def test_arms_and_requests_have_features_of_their_own(api: httpx.Client) -> None
     ]
     decision = select(api, campaign_id, arms=listed, context={"country": "fr"}, explain=True, decision_id=new_id("d"))
     parts = [one["feature"] for one in decision["arms"][0]["contributions"]]
-    assert parts == ["brand", "price", "context.country", "context.country x brand"]
+    assert parts == ["brand", "price", "context.country", "context.country x brand", "intercept"]
     assert categories_of(api, campaign_id, "brand") == ["acme", "bolt"]
     added = {"arm_id": "w", "features": {"brand": "cut", "price": 1}}
     assert ok(api.post(f"/campaigns/{campaign_id}/arms", json=added), 201)["features"] == added["features"]

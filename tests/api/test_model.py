@@ -26,6 +26,8 @@ FIELDS = {
     "observations",
     "head",
     "feature_names",
+    "features",
+    "frozen_at",
     "theta",
     "theta_intervals",
     "arms",
