@@ -326,7 +326,7 @@ class Batch:
         request, draft = selection.with_rows(state, command)
         if command.decision_id is None:
             new_id = self._new_id()
-            return selection.select(state, request, new_id, self._now, self.writes, digest=None, draft=draft)
+            return selection.select(state, request, new_id, None, self._now, self.writes, draft=draft)
         digest = request.digest()
         held = self._decisions.get(command.decision_id)
         if held is not None and held.key in self._busy:  # another worker may be deleting that campaign
@@ -334,7 +334,7 @@ class Batch:
         earlier = self._decision(command.decision_id)
         if earlier is None:
             decision_id = command.decision_id
-            return selection.select(state, request, decision_id, self._now, self.writes, digest=digest, draft=draft)
+            return selection.select(state, request, decision_id, digest, self._now, self.writes, draft=draft)
         if earlier.key != state.key or earlier.request_digest != digest:
             raise ConflictError("this decision_id was already used for a different request", field="decision_id")
         return selection.repeat_decision(earlier, state.campaign_id)

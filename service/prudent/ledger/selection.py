@@ -67,11 +67,11 @@ def select(
     state: CampaignState,
     request: Select,
     decision_id: str,
+    digest: bytes | None,
     now: int,
     writes: Writes,
     *,
-    digest: bytes | None,
-    draft: Draft | None,
+    draft: Draft | None = None,
 ) -> Decision:
     """Choose an arm and record the decision. request: with arrays; draft: the categories that it brings."""
     if state.status == "archived":
