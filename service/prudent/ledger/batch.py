@@ -186,10 +186,12 @@ class Batch:
             state = None if key is None else self._states.get(key)
             if key is None or state is None or not state.vocabulary.learns:
                 continue
-            if command.shows_categories:
+            if not isinstance(command, Select):
                 self._showing.add(key)
-            if isinstance(command, Select) and selection.brings_new(state, command):
+            elif selection.brings_new(state, command):
                 self._bringing.add(key)
+            elif command.explain:
+                self._showing.add(key)
 
     # 2. locks
 

@@ -6,7 +6,6 @@ is_batched            whether it may share a transaction with others
 items, nbytes         how much of the queue it takes, in commands and in bytes
 learns                whether it may append to its campaign's log
 campaign_id           the campaign that it names; None where its decision says which
-shows_categories      whether its answer names categories, so that all must be known that have been learned
 decision_id           the decision that it names, or that it is to make; None if there is none
 
 Nobody changes a message. Those of the hot path are not frozen all the same: that would make each four times as slow.
@@ -63,11 +62,6 @@ class Select:
         if self.matrix is not None:
             return 500 + self.matrix.nbytes
         return 500 + sum(bytes_of(features) for _, features in self.arms or ()) + bytes_of(self.context)
-
-    @property
-    def shows_categories(self) -> bool:
-        """An explanation shows the values that were sent."""
-        return self.explain
 
     def digest(self) -> bytes:
         """Equal for the same request: all but ``explain``, which changes the reply and not the decision.
@@ -137,7 +131,6 @@ class Reward:
     campaign_id = None
     is_batched = True
     learns = True
-    shows_categories = False
     items = 1
     nbytes = 300
 
@@ -151,7 +144,6 @@ class Expire:
     campaign_id = None
     is_batched = True
     learns = True
-    shows_categories = False
     items = 1
     nbytes = 300
 
@@ -196,7 +188,6 @@ class Observe:
     decision_id = None
     is_batched = True
     learns = True
-    shows_categories = True
 
     @property
     def items(self) -> int:
@@ -229,7 +220,6 @@ class Describe:
     decision_id = None
     is_batched = True
     learns = False
-    shows_categories = True
     items = 1
     nbytes = 100
 
@@ -243,7 +233,6 @@ class Preview:
     decision_id = None
     is_batched = True
     learns = False
-    shows_categories = True
     items = 1
 
     @property
@@ -271,7 +260,6 @@ class Compare:
     decision_id = None
     is_batched = True
     learns = False
-    shows_categories = False
     items = 1
 
     @property
