@@ -137,6 +137,8 @@ class RowReader:
         self.arm_length = len(arm) if self.is_named else self._dimension
         """How many numbers an arm's part of a row has, or a whole row where there is no other part."""
         self.columns = [*self._columns[False], *self._columns[True]]
+        self.may_miss = np.array([column.may_miss for column in self.columns] or [False], dtype=bool)
+        """(n,) which values of a row may be missing; (1,) where features have no names, and none may."""
         self.has_context = bool(context)
         """Whether a row of a shared model holds the request's features after the arm's."""
 
