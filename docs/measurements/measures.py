@@ -96,7 +96,7 @@ def show_coverage(runs: int) -> None:
         MeanVariance(0.8, "variance"),
     ]
     for name, law in laws.items():
-        large = law(np.random.default_rng(1), 20_000_000)
+        large = law(np.random.default_rng(1), 4_000_000)
         for measure in measures:
             truth, random = measure.risk(large), np.random.default_rng(2)
             shares = []
