@@ -219,10 +219,11 @@ def _check_risk(resolved: CampaignConfiguration) -> None:
 
 def _resolve_algorithm(requested: CampaignConfiguration, rule: ExplorationRuleName, measure: Measure) -> Algorithm:
     algorithm = requested.algorithm
+    others = ", linucb-ogd-cr or " if measure.stages is None else " or "
     if algorithm.name == "linucb" and not measure.is_mean:
         raise InvalidConfigurationError(
             "algorithm.name",
-            f"linucb learns only the mean; for {measure.name} use linucb-cr or linucb-onepass-cr",
+            f"linucb learns only the mean; for {measure.name} use linucb-cr{others}linucb-onepass-cr",
         )
     if algorithm.name == "linucb-ogd-cr" and measure.stages is not None:
         raise InvalidConfigurationError(
