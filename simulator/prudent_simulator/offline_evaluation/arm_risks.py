@@ -203,9 +203,9 @@ def in_words(result: ArmRisks) -> list[str]:
         words.append(f"The log does not settle which arm is best at {dial.noun} {'; '.join(unsure)}.")
     short = [arm for arm, count in zip(result.arms, result.counts, strict=True) if count < dial.rewards_min]
     if short:
-        end = f"large {dial.noun}s" if dial.values[-1] > dial.values[0] else f"small {dial.noun}s"
+        size = "large" if dial.values[-1] > dial.values[0] else "small"
         words.append(
             f"Fewer than {dial.rewards_min} rewards: {', '.join(short)}. Rare bad outcomes may be missing, "
-            f"and then the risks at {end} look too good."
+            f"and then the risks at {size} {dial.noun.split()[-1]}s look too good."
         )
     return words
