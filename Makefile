@@ -55,6 +55,7 @@ trust: $(VENV)/.dev ## Every promise of docs/reliability.md at full length, and 
 	TRUST_ROUNDS=200 TRUST_STOPS=20 TRUST_RESTARTS=5 TRUST_DECISIONS=200 TRUST_REWARDS=5000 TRUST_FAIL_POINTS=2000 \
 		TRUST_ABORTS=1000 TRUST_EXAMPLES=6000 TRUST_STALL_SECONDS=60 TRUST_MOVED_DECISIONS=10000 TRUST_ARM_ROUNDS=1500 \
 		TRUST_COMMANDS=10000 TRUST_CRASH_STATES=500 TRUST_DAMAGES=200 TRUST_SOAK_SECONDS=60 \
+		TRUST_ATTACKERS=1000 TRUST_ATTACK_SECONDS=10 TRUST_HEAVY=5 TRUST_KEY_CHECKS=1000000 TRUST_METRICS_SECONDS=20 \
 		SOAK_UPDATES=100000 $(BIN)/python -m pytest --no-header -q --numprocesses 2 --dist worksteal $(TRUST) \
 		tests/trust tests/transfer tests/api/test_fuzz.py tests/api/test_keys.py tests/api/test_access.py \
 		tests/api/test_arms_come_and_go.py \

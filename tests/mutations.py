@@ -21,6 +21,7 @@ from rich.table import Table
 
 from tests.mutation_edits import Edit, Mutation
 from tests.mutation_faults import FAULTS
+from tests.mutation_network import NETWORK
 from tests.mutation_storage import STORAGE
 from tests.servers import ROOT, clean_environment
 
@@ -29,7 +30,7 @@ PACKAGES = ("service", "simulator", "client")
 FOLDERS = (*PACKAGES, "migrations", "tests", "docs")
 FILES = ("pyproject.toml", "README.md", "CHANGELOG.md")
 GREEN, RED = 0, 1
-MUTATIONS = (*FAULTS, *STORAGE)
+MUTATIONS = (*FAULTS, *NETWORK, *STORAGE)
 
 
 class _Editor(ast.NodeTransformer):

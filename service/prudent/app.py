@@ -15,12 +15,13 @@ from threadpoolctl import threadpool_limits
 from prudent.api import campaigns, decisions, documentation, operations, problems, reports, transfer
 from prudent.api.server import authentication
 from prudent.api.server.bodies import Bodies
+from prudent.api.server.connections import Connections
 from prudent.api.server.middleware import CountRequests, FastPath, post_routes
 from prudent.clock import steady_clock
 from prudent.dashboard.login import login_routes
 from prudent.dashboard.pages import page_routes
 from prudent.dashboard.queries import Queries
-from prudent.dashboard.rendering import Assets, Pages, asset_routes
+from prudent.dashboard.rendering import Pages, asset_routes, dashboard_assets
 from prudent.dashboard.try_select import try_routes
 from prudent.demo import create_demo
 from prudent.ledger.ledger import Ledger
@@ -30,7 +31,7 @@ from prudent.observability.multiprocess import FOLDER_VARIABLE
 from prudent.preflight import is_loopback
 from prudent.security.keys import KeyRing
 from prudent.security.sessions import Sessions
-from prudent.settings import Limits, Settings, read_settings
+from prudent.settings import Settings, read_settings
 from prudent.store.engines import create_read_engine, create_write_engine, parse_database_url
 from prudent.store.read_pool import Reader
 
@@ -52,24 +53,25 @@ def create_app(settings: Settings, metrics_folder: Path | None = None) -> FastAP
     bodies = Bodies(settings.limits)
     ring = KeyRing(may_be_open=is_loopback(settings.host), admin_key=settings.admin_key)
     sessions = Sessions(settings, clock=time.time)
-    assets = Assets()
+    assets = dashboard_assets()
     pages, queries = Pages(assets), Queries(ledger, read)
 
     @asynccontextmanager
-    async def lifespan(_app: FastAPI) -> AsyncIterator[dict[str, Limits]]:
+    async def lifespan(_app: FastAPI) -> AsyncIterator[dict[str, object]]:
         # one thread a product: replays are then equal to the last bit, and small matrices are faster
         with threadpool_limits(1):
             ledger.start()
             if settings.demo:
                 await create_demo(ledger)
-            await authentication.load_keys(ring, read)
-            watch = asyncio.create_task(authentication.watch_keys(ring, read, settings.keys_refresh_seconds))
+            await authentication.load_keys(ring, sessions, read)
+            watch = asyncio.create_task(authentication.watch_keys(ring, sessions, read, settings.keys_refresh_seconds))
             gc.collect()
             gc.freeze()  # the start-up heap is never garbage; scanning it made the slowest 1% of requests
             gc.enable()  # prudent serve has loaded everything without it
             gc.set_threshold(YOUNG_OBJECTS_MAX, *gc.get_threshold()[1:])
             try:
-                yield {"limits": settings.limits}  # for the connections' protocol
+                connections = Connections(settings.limits, metrics, asyncio.get_running_loop())
+                yield {"limits": settings.limits, "connections": connections}  # for the connections' protocol
             finally:
                 watch.cancel()
                 with suppress(asyncio.CancelledError):
@@ -84,6 +86,7 @@ def create_app(settings: Settings, metrics_folder: Path | None = None) -> FastAP
         title="Prudent",
         version=version("prudent"),
         lifespan=lifespan,
+        openapi_url=None,  # documentation.py serves it
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
@@ -106,7 +109,7 @@ def create_app(settings: Settings, metrics_folder: Path | None = None) -> FastAP
     app.include_router(operations.operation_routes(ledger, read, metrics))
     app.include_router(page_routes(ledger, read, queries, pages))
     app.include_router(try_routes(ledger, queries, pages))
-    app.include_router(login_routes(pages, ring, sessions))
+    app.include_router(login_routes(pages, ring, sessions, ledger))
     app.include_router(asset_routes(assets))
     documentation.install(app)
     return app

@@ -63,6 +63,12 @@ class Limits(BaseSettings):
     """Of all bodies that are arriving or being parsed; past it, 503."""
     connections_max: Positive = 1_000
     """Of a process; past it, those that wait longest for their clients are closed."""
+    peer_connections_percent: Annotated[int, Field(ge=1, le=100)] = 75
+    """Of connections_max, for one address, so that others find some."""
+    unread_seconds_max: Positive = 10
+    """For 64 KiB of an answer, or all of it, to be read; past it, the connection is closed."""
+    unread_bytes_max: Positive = 64 * 2**20
+    """Of answers that have not been read yet; past it, the slowest readers' connections are closed."""
     head_bytes_max: Positive = 64 * 2**10
     """Of a request line with its headers; past it, 431."""
     head_seconds_max: Positive = 10

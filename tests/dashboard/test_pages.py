@@ -189,9 +189,9 @@ def test_a_session_cannot_be_made_up_and_ends() -> None:
     now = 1e9
     sessions = Sessions(Settings(admin_key=ADMIN_KEY), clock=lambda: now)
     cookie = sessions.issue(b"key")
-    digest = sessions.digest_of(cookie)
-    assert digest is not None
-    assert Sessions(Settings(admin_key=ADMIN_KEY), clock=lambda: now).digest_of(cookie) == digest
+    session = sessions.read(cookie)
+    assert session is not None
+    assert Sessions(Settings(admin_key=ADMIN_KEY), clock=lambda: now).read(cookie) == session
     now += 1
     name, issued_at, signature = cookie.split(".")
     later = sessions.issue(b"key").split(".")[1]
@@ -208,16 +208,16 @@ def test_a_session_cannot_be_made_up_and_ends() -> None:
         cookie + "x",
         cookie[:-1],
     ):
-        assert sessions.digest_of(forged) is None, forged
+        assert sessions.read(forged) is None, forged
     for other in (Settings(admin_key=ADMIN_KEY + "x"), Settings(), Settings(session_secret="s" * 32)):
-        assert Sessions(other, clock=lambda: now).digest_of(cookie) is None
+        assert Sessions(other, clock=lambda: now).read(cookie) is None
     twice = [(b"cookie", f"{COOKIE}={cookie}; {COOKIE}=x".encode())]
     assert sessions.presented(twice) is None
-    assert sessions.presented([(b"cookie", f"a=b; {COOKIE}={cookie}".encode())]) == digest
+    assert sessions.presented([(b"cookie", f"a=b; {COOKIE}={cookie}".encode())]) == session
     now += SECONDS - 2
-    assert sessions.digest_of(cookie) == digest
+    assert sessions.read(cookie) == session
     now += 1
-    assert sessions.digest_of(cookie) is None
+    assert sessions.read(cookie) is None
 
 
 def test_the_policy_lets_pages_run_our_own_files_alone(closed: tuple[Server, Keys], http: httpx.Client) -> None:
@@ -232,7 +232,7 @@ def test_the_policy_lets_pages_run_our_own_files_alone(closed: tuple[Server, Key
         assert "unsafe" not in reply.headers["content-security-policy"]
         assert policy["frame-ancestors"] == "'none'"
         assert reply.headers["x-content-type-options"] == "nosniff"
-        assert "private" in reply.headers["cache-control"]
+        assert reply.headers["cache-control"] == "no-store"
         assert not re.search(r"<[^>]+\s(on\w+|style)=", reply.text), path
         assert not re.search(r"<script(?![^>]* src=)", reply.text), path
         assert "<i>" not in reply.text

@@ -121,10 +121,10 @@ def test_links_between_pages_lead_somewhere() -> None:
 
 
 def test_the_list_of_decisions_is_complete() -> None:
-    """A record that is not listed is not read; numbers have no gaps."""
+    """A record that is not listed is not read; no number is given twice. Some are taken by records being written."""
     listed = re.findall(r"\((\d{4}-[a-z0-9-]+\.md)\)", (ROOT / "docs/decisions/README.md").read_text(encoding="utf-8"))
     assert listed == sorted(path.name for path in (ROOT / "docs/decisions").glob("0*.md"))
-    assert [int(name[:4]) for name in listed] == list(range(1, len(listed) + 1))
+    assert len({name[:4] for name in listed}) == len(listed)
     for name in listed:
         record = (ROOT / "docs/decisions" / name).read_text(encoding="utf-8")
         number, superseded = int(name[:4]), r"(?:superseded|replaced)(?: in part)? by \[\d+\]\(\d{4}-[a-z0-9-]+\.md\)"

@@ -1,10 +1,13 @@
 """Routes of campaigns, their arms, warm starts and models."""
 
+import asyncio
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any
 
+import orjson
 import structlog
 from fastapi import APIRouter, Path, Query, Request, Response
+from sqlalchemy import Connection
 
 from prudent.api.replies import (
     PROBLEMS,
@@ -55,6 +58,8 @@ logger = structlog.get_logger(__name__)
 CampaignPath = Annotated[str, Path(pattern=ID_PATTERN, description="Campaign id.")]
 ArmPath = Annotated[str, Path(pattern=ID_PATTERN, description="Arm id.")]
 LIST_MAX = 1_000
+LIST_SLICE, LIST_BYTES_MAX = 20, 4 * 2**20
+"""Campaigns that are read at a time, and bytes after which a page of them ends: one may have a megabyte."""
 
 
 def campaign_routes(ledger: Ledger, read: Reader, bodies: Bodies) -> APIRouter:
@@ -91,13 +96,9 @@ def campaign_routes(ledger: Ledger, read: Reader, bodies: Bodies) -> APIRouter:
         limit: Annotated[int, Query(ge=1, le=LIST_MAX)] = 100,
         cursor: Annotated[str | None, Query(max_length=256, description="next_cursor of the previous page.")] = None,
     ) -> Response:
-        """List campaigns, ordered by id."""
+        """List campaigns, ordered by id. A page of large ones may have fewer than `limit`."""
         after = "" if cursor is None else decode_cursor(cursor, ID_PATTERN)[0]
-        records = await read(list_records, after=after, limit=limit + 1)
-        page = records[:limit]
-        more = len(records) > limit
-        next_cursor = encode_cursor(page[-1].row.campaign_id or "") if more else None
-        return json_reply({"items": list(_readable(page)), "next_cursor": next_cursor})
+        return json_reply(await read(_read_page, after, limit))
 
     @router.get(
         "/campaigns/{campaign_id}",
@@ -107,10 +108,10 @@ def campaign_routes(ledger: Ledger, read: Reader, bodies: Bodies) -> APIRouter:
     )
     async def get_campaign(campaign_id: CampaignPath) -> Response:
         """Read a campaign with all defaults filled in."""
-        record = await read(find_record, campaign_id)
-        if record is None:
+        found = await read(_read_campaign, campaign_id)
+        if found is None:
             raise NotFoundError("there is no such campaign")
-        return json_reply(render_campaign(record))
+        return json_reply(found)
 
     @router.patch(
         "/campaigns/{campaign_id}",
@@ -218,7 +219,8 @@ def learning_routes(ledger: Ledger, read: Reader, bodies: Bodies) -> APIRouter:
     )
     async def get_model(campaign_id: CampaignPath) -> Response:
         """Read what the model has learned, and what can be guaranteed about it."""
-        return json_reply(render_report(await ledger.submit(Describe(campaign_id))))
+        report = await ledger.submit(Describe(campaign_id))
+        return json_reply(await asyncio.to_thread(render_report, report))  # up to some megabytes
 
     @router.get(
         "/campaigns/{campaign_id}/features",
@@ -264,6 +266,33 @@ def _warm_start(item: ObservationItem) -> WarmStart:
         observed_at=None if when is None else round(when.timestamp() * 1e6),
         propensity=item.propensity,
     )
+
+
+def _read_campaign(connection: Connection, campaign_id: str) -> bytes | None:
+    """A campaign as JSON, rendered off the event loop: it may have a thousand arms with their features."""
+    record = find_record(connection, campaign_id)
+    return None if record is None else orjson.dumps(render_campaign(record))
+
+
+def _read_page(connection: Connection, after: str, limit: int) -> bytes:
+    """A page as CampaignListReply: so many campaigns after an id, or as many as fit."""
+    items: list[bytes] = []
+    size = 0
+    while True:
+        records = list_records(connection, after=after, limit=LIST_SLICE)
+        for record in records:
+            if len(items) == limit or size > LIST_BYTES_MAX:
+                return _page(items, encode_cursor(after))
+            rendered = [orjson.dumps(reply) for reply in _readable([record])]
+            items += rendered
+            size += sum(map(len, rendered))
+            after = record.row.campaign_id or ""
+        if len(records) < LIST_SLICE:
+            return _page(items, None)
+
+
+def _page(items: list[bytes], next_cursor: str | None) -> bytes:
+    return b'{"items":[%s],"next_cursor":%s}' % (b",".join(items), orjson.dumps(next_cursor))
 
 
 def _campaign(record: CampaignRecord | None) -> Response:

@@ -88,7 +88,8 @@ def problem(status: int, detail: str, errors: Sequence[dict[str, str]] = ()) -> 
 def respond(body: dict[str, Any], headers: dict[str, str] | None = None) -> Response:
     """A problem as a response, with the request's id, so that a user's report leads to the lines of the log."""
     named = body | {"request_id": request_id.get()}
-    return Response(orjson.dumps(named), body["status"], headers, "application/problem+json")
+    guarded = {"Cache-Control": "no-store"} | (headers or {})  # a defect's response passes no middleware of ours
+    return Response(orjson.dumps(named), body["status"], guarded, "application/problem+json")
 
 
 def describe_error(error: Exception) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """Replies about decisions, campaigns and models: their schemas for the documentation, and how they are rendered."""
 
-from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
@@ -347,7 +346,7 @@ def render_decision(decision: Decision) -> dict[str, Any]:
     if row.recommended_arm_id is None:
         del reply["recommended_arm_id"]
     if decision.arms is not None:
-        reply["arms"] = [asdict(arm) for arm in decision.arms]
+        reply["arms"] = decision.arms  # orjson takes them as they are
     return reply
 
 
@@ -361,9 +360,9 @@ def render_receipt(receipt: RewardReceipt) -> dict[str, Any]:
     return receipt._asdict()
 
 
-def render_report(report: ObserveReceipt | ModelReport) -> dict[str, Any]:
-    """A report as ObservationsReply or ModelReply: its fields have the contract's names."""
-    return asdict(report)
+def render_report(report: ObserveReceipt | ModelReport) -> bytes:
+    """A report as ObservationsReply or ModelReply, in JSON: its fields have the contract's names."""
+    return orjson.dumps(report)
 
 
 def render_campaign(record: CampaignRecord) -> dict[str, Any]:
@@ -401,5 +400,5 @@ class JsonReply(Response):
 
 
 def json_reply(body: Any, status: int = 200) -> Response:
-    """A body as JSON, without FastAPI's validation of our own output."""
-    return JsonReply(orjson.dumps(body), status)
+    """A body as JSON, without FastAPI's validation of our own output. Bytes are JSON already."""
+    return JsonReply(body if isinstance(body, bytes) else orjson.dumps(body), status)

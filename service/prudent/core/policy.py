@@ -139,6 +139,8 @@ class Policy:
         self._earlier_counts = _NO_FITS
         self._kept: _Learned | None = None
         self.features_above_bound = 0
+        self.version = 0
+        """Rises with everything that may change a score."""
         self.arm_observations = [0.0] * arms
         """Of each registered arm since then, for the floor; one that repeats the arm's first reward counts a tenth."""
         self._first_rewards = [0.0] * arms
@@ -166,11 +168,13 @@ class Policy:
         else:
             self.confidence = SelfScaled(confidence, self._sums, blocks, dimension)
         self._everything_is_stale = True
+        self.version += 1
 
     def add_arm(self, *, has_block: bool) -> None:
         """Register one more arm. has_block: whether it has parameters of its own (disjoint model)."""
         self.arm_observations.append(0.0)
         self._first_rewards.append(0.0)
+        self.version += 1
         if self._sums is not None:
             self._sums.add_arm()
         if has_block:
@@ -187,6 +191,7 @@ class Policy:
         """
         x = self.feature_map(features)
         reward = self._outcome(reward)
+        self.version += 1
         if self.centre is not None or self.scaling is not None:
             blocks, dimension = self.estimator.theta.shape
             check_observation(block, blocks, dimension, x, reward)  # before anything changes
@@ -382,6 +387,7 @@ class Policy:
         for _ in range(blocks - len(self.estimator.theta)):
             self.estimator.add_block()
         self._everything_is_stale = True
+        self.version += 1
 
     @property
     def solver_counts(self) -> SolverCounts:

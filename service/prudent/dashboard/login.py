@@ -8,6 +8,9 @@ from fastapi.responses import RedirectResponse
 
 from prudent.api.problems import BadBodyError
 from prudent.dashboard.rendering import HEADERS, Pages, is_https
+from prudent.errors import UnavailableError
+from prudent.ledger.commands import EndSession
+from prudent.ledger.ledger import Ledger
 from prudent.security.keys import KeyRing
 from prudent.security.sessions import COOKIE, SECONDS, Sessions, is_page
 
@@ -49,7 +52,7 @@ async def read_form(request: Request) -> dict[str, str]:
         raise BadBodyError(422, "the form cannot be read") from None
 
 
-def login_routes(pages: Pages, ring: KeyRing, sessions: Sessions) -> APIRouter:
+def login_routes(pages: Pages, ring: KeyRing, sessions: Sessions, ledger: Ledger) -> APIRouter:
     """``/dashboard/login`` and ``/dashboard/logout``."""
     router = APIRouter(include_in_schema=False)
 
@@ -89,6 +92,13 @@ def login_routes(pages: Pages, ring: KeyRing, sessions: Sessions) -> APIRouter:
             await read_form(request)
         except BadBodyError as error:
             return pages.render(request, "problem.html", error.status, title="Not signed out", text=error.detail)
+        session = sessions.presented(request.scope["headers"])
+        if session is not None:
+            try:
+                await ledger.administer(EndSession(session.id, session.expires_at))
+            except UnavailableError as error:
+                return pages.render(request, "problem.html", 503, title="Not signed out", text=error.message)
+            sessions.end(session)
         response = RedirectResponse(f"{root}/dashboard/login", 303, HEADERS)
         response.delete_cookie(COOKIE, path=root or "/", httponly=True, samesite="strict")
         return response

@@ -1,13 +1,9 @@
 """From templates to responses: pages, error pages and static files, with the headers that protect them."""
 
-import gzip
-import hashlib
-import mimetypes
 import re
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cached_property, wraps
+from functools import wraps
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -19,6 +15,7 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from prudent.api.assets import Assets
 from prudent.api.problems import BadBodyError
 from prudent.api.server.authentication import ROLE
 from prudent.dashboard import formatting
@@ -27,7 +24,6 @@ from prudent.security.keys import Role, is_allowed
 from prudent.security.sessions import COOKIE
 
 STATIC = Path(__file__).parent / "static"
-YEAR = 365 * 86_400
 _HOST = re.compile(r"[A-Za-z0-9.-]{1,253}(:[0-9]{1,5})?|\[[0-9a-fA-F:.]{2,45}\](:[0-9]{1,5})?")
 Endpoint = Callable[..., Coroutine[Any, Any, Response]]
 
@@ -45,66 +41,16 @@ POLICY = "; ".join(
 )
 HEADERS = {
     "Content-Security-Policy": POLICY,
-    "Cache-Control": "private, no-cache",
-    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
     "Referrer-Policy": "same-origin",  # no-referrer would take the Origin from our own forms as well
     "Cross-Origin-Opener-Policy": "same-origin",
     "Vary": "Cookie",
 }
 
 
-@dataclass(frozen=True)
-class Asset:
-    """A file in memory. version: of its content, part of its address, so that the address may be kept for a year."""
-
-    content: bytes
-    media_type: str
-
-    @cached_property
-    def version(self) -> str:
-        """Sixteen hex digits of the content's digest."""
-        return hashlib.sha256(self.content).hexdigest()[:16]
-
-    @cached_property
-    def compressed(self) -> bytes:
-        """By gzip, about a third of its size on the wire."""
-        return gzip.compress(self.content, 9, mtime=0)
-
-
-class Assets:
-    """The files by name. Read once, at the start; compressed when first asked for."""
-
-    def __init__(self) -> None:
-        self._assets = {
-            path.name: Asset(path.read_bytes(), mimetypes.guess_type(path.name)[0] or "application/octet-stream")
-            for path in sorted(STATIC.iterdir())
-            if path.is_file()
-        }
-
-    def address(self, name: str) -> str:
-        """Path of a file, with its version."""
-        return f"/dashboard/static/{name}?v={self._assets[name].version}"
-
-    async def respond(self, name: str, request: Request) -> Response:
-        """The file, 304 where the browser already has it, or 404 for an unknown name."""
-        asset = self._assets.get(name)
-        if asset is None:
-            return Response("file not found", 404, media_type="text/plain")
-        is_current = request.query_params.get("v") == asset.version
-        zipped = "gzip" in request.headers.get("accept-encoding", "")
-        headers = {
-            "Cache-Control": f"public, max-age={YEAR}, immutable" if is_current else "no-cache",
-            "ETag": f'"{asset.version}{"-gzip" if zipped else ""}"',
-            "Vary": "Accept-Encoding",
-            "X-Content-Type-Options": "nosniff",
-        }
-        if headers["ETag"] in request.headers.get("if-none-match", ""):
-            return Response(status_code=304, headers=headers)
-        content = asset.content
-        if zipped:
-            headers["Content-Encoding"] = "gzip"
-            content = asset.compressed
-        return Response(content, headers=headers, media_type=asset.media_type)
+def dashboard_assets() -> Assets:
+    """The dashboard's scripts, styles and pictures."""
+    return Assets("/dashboard/static", sorted(path for path in STATIC.iterdir() if path.is_file()))
 
 
 def asset_routes(assets: Assets) -> APIRouter:
@@ -113,7 +59,7 @@ def asset_routes(assets: Assets) -> APIRouter:
 
     @router.get("/dashboard/static/{name}")
     async def static(name: str, request: Request) -> Response:
-        return await assets.respond(name, request)
+        return assets.respond(name, request)
 
     return router
 

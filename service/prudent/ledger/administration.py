@@ -26,15 +26,16 @@ from prudent.ledger.commands import (
     ChangeCampaign,
     CreateCampaign,
     DeleteCampaign,
+    EndSession,
     Floats,
 )
 from prudent.ledger.importing import Import, take_step
-from prudent.store import campaigns, categories, decisions, log
+from prudent.store import campaigns, categories, decisions, keys, log
 from prudent.store.campaigns import CampaignRow
 from prudent.store.statements import features_to_bytes
 from prudent.store.tables import ArmRow, CategoryRow
 
-Administration = CreateCampaign | ChangeCampaign | DeleteCampaign | AddArm | ChangeArm | Import
+Administration = CreateCampaign | ChangeCampaign | DeleteCampaign | AddArm | ChangeArm | Import | EndSession
 """A command that is executed in a transaction of its own."""
 
 
@@ -83,6 +84,11 @@ def administer(
 def _import(step: Import, connection: Connection, now: int) -> CampaignRecord | None:
     key = take_step(step, connection, now)
     return None if key is None else _record(connection, key, created=True)
+
+
+@administer.register
+def _end_session(command: EndSession, connection: Connection, now: int) -> None:
+    keys.end_session(connection, command.session, command.expires_at, now)
 
 
 @administer.register

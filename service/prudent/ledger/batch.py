@@ -6,6 +6,7 @@ commands, rewards of earlier decisions first; 6. insert decisions sorted by id, 
 caller commits.
 """
 
+import time
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ from prudent.ledger import rewards, selection
 from prudent.ledger.commands import (
     Command,
     Compare,
+    Deferred,
     Describe,
     Expire,
     Failed,
@@ -28,9 +30,19 @@ from prudent.ledger.commands import (
     Reward,
     Select,
 )
-from prudent.ledger.description import compare_arms, describe
+from prudent.ledger.description import compare_arms, describe, known_report
 from prudent.ledger.quarantine import BAD_ROWS
-from prudent.ledger.state import CampaignState, RecentDecisions, States, Writes, catch_up, open_state, use_snapshot
+from prudent.ledger.queue import Shares
+from prudent.ledger.state import (
+    LARGE_BYTES,
+    CampaignState,
+    RecentDecisions,
+    States,
+    Writes,
+    catch_up,
+    open_state,
+    use_snapshot,
+)
 from prudent.store import campaigns, categories, decisions, log
 from prudent.store.campaigns import Standing
 from prudent.store.tables import DecisionRow, LogRow
@@ -86,6 +98,10 @@ class Batch:
         self._behind: set[int] = set()
         self.writes = Writes()
         self._now = 0
+        self._shares = Shares()
+        self._deferred: set[str] = set()
+        """The decisions of this batch's selects that are deferred."""
+        self._current: CampaignState | None = None
         self._executions: dict[type[Command], Callable[[Any], Result]] = {
             Select: self._select,
             Reward: self._reward,
@@ -107,6 +123,7 @@ class Batch:
         self._bring_up_to_date()
         self._find_rewards()
         outcomes: list[Outcome] = [None] * len(commands)
+        self._shares.begin()
         for place in self._order(commands):
             outcomes[place] = self._execute(commands[place])
         self._write()
@@ -233,7 +250,8 @@ class Batch:
                 state = self._state_at(key, standing)
                 if state is None:
                     continue
-                if state.target - state.sequence > BEHIND_MAX:
+                behind = state.target - state.sequence
+                if behind > BEHIND_MAX or state.takes_long(behind):
                     self._behind.add(key)
                     continue
                 catch_up(self._connection, state)
@@ -268,6 +286,9 @@ class Batch:
             state = open_state(self._connection, key)
             if state is None:
                 return None
+            if state.nbytes > LARGE_BYTES:
+                self._behind.add(key)
+                return None
             use_snapshot(self._connection, state)
         elif state.revision != standing.revision:
             row = campaigns.read_campaign(self._connection, key)
@@ -286,27 +307,39 @@ class Batch:
     # 5. execution
 
     def _execute(self, command: Command) -> Outcome:
+        self._current = None
+        started = time.thread_time()
         try:
             return self._executions[type(command)](command)
         except (CommandError, CampaignBusyError, QuarantinedError) as error:
             return Failed(error)
-        except _NotLoaded as missing:
-            return Postponed(missing.key)
+        except _NotNow as reason:
+            if isinstance(reason.outcome, Deferred) and command.decision_id is not None:
+                self._deferred.add(command.decision_id)
+            return reason.outcome
+        finally:
+            if self._current is not None:
+                seconds = time.thread_time() - started
+                self._shares.count(self._current.key, seconds)
+                self._current.command_seconds += 0.25 * (seconds - self._current.command_seconds)
 
     def _state(self, key: int | None, missing: str) -> CampaignState:
-        """The state to execute on. Raises if the campaign is gone, held by another worker, or not loaded."""
+        """The state to execute on. Raises if the campaign is gone, held by another worker, lent, or out of time."""
         if key is None:
             raise NotFoundError(missing)
         if key in self._busy:
             raise CampaignBusyError("another worker holds this campaign: try again")
         if key in self._behind:
-            raise _NotLoaded(key)
+            raise _NotNow(Postponed(key))
         if key in self._states.quarantine.entries:
             reason = self._states.quarantine.reason(key)
             raise QuarantinedError(f"the campaign is out of service: {reason}; other campaigns are served")
         state = self.touched.get(key)
         if state is None:
             raise NotFoundError(missing)
+        if self._shares.is_over(state.key, state.command_seconds):
+            raise _NotNow(self._shares.deferral(state.key, state.campaign_id))
+        self._current = state
         return state
 
     def _named(self, campaign_id: str) -> CampaignState:
@@ -345,12 +378,14 @@ class Batch:
         decision = self._decision(command.decision_id)
         recorded = self._recorded_reward(command.decision_id)
         known = decision or recorded
-        # if its select must wait for the campaign to be loaded, so must the reward
+        # if its select must wait for the campaign, so must the reward
         key = known.key if known is not None else self._selected.get(command.decision_id)
         state = self._state(key, "there is no such decision")
         if recorded is not None:
             return rewards.repeat_reward(state, command, recorded)
         if decision is None:
+            if command.decision_id in self._deferred:
+                raise _NotNow(self._shares.deferral(state.key, state.campaign_id))
             raise NotFoundError("there is no such decision")
         return rewards.reward(state, command, decision, self._now, self.writes)
 
@@ -375,14 +410,20 @@ class Batch:
         return rewards.observe(state, command, recorded, self._now, self.writes)
 
     def _preview(self, command: Preview) -> Result:
-        return selection.preview(self._named(command.campaign_id), command.request)
+        key = self._named(command.campaign_id).key
+        raise _NotNow(Postponed(key, lambda state: selection.preview(state, command.request)))
 
     def _describe(self, command: Describe) -> Result:
         state = self._named(command.campaign_id)
-        return describe(state, self._states.quarantine.damaged.get(state.key))
+        damage = self._states.quarantine.damaged.get(state.key)
+        report = known_report(state, damage)
+        if report is None:
+            raise _NotNow(Postponed(state.key, lambda lent: describe(lent, damage)))
+        return report
 
     def _compare(self, command: Compare) -> Result:
-        return compare_arms(self._named(command.campaign_id), command)
+        key = self._named(command.campaign_id).key
+        raise _NotNow(Postponed(key, lambda lent: compare_arms(lent, command)))
 
     # 6. writes
 
@@ -404,7 +445,7 @@ class Batch:
         decisions.clear_due(self._connection, writes.no_longer_due)
 
 
-class _NotLoaded(Exception):  # noqa: N818  # a signal within this module, not an error
-    def __init__(self, key: int) -> None:
-        super().__init__(key)
-        self.key = key
+class _NotNow(Exception):  # noqa: N818  # a signal within this module, not an error
+    def __init__(self, outcome: Postponed | Deferred) -> None:
+        super().__init__(outcome)
+        self.outcome = outcome

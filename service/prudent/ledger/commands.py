@@ -11,7 +11,7 @@ decision_id           the decision that it names, or that it is to make; None if
 Nobody changes a message. Those of the hot path are not frozen all the same: that would make each four times as slow.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any, Literal, NamedTuple
@@ -336,9 +336,22 @@ Result = Decision | RewardReceipt | ObserveReceipt | ModelReport | Prospect | Co
 
 @dataclass(frozen=True, slots=True)
 class Postponed:
-    """The command was not executed: its campaign's state must be loaded first."""
+    """The command was not executed: first its campaign's state must be loaded or, off the ledger's thread, worked on.
+
+    work: what gives the command's result, from the state that this process has; None if the state must be loaded.
+    """
 
     key: int
+    work: Callable[[Any], "Result"] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Deferred:
+    """The command was not executed: its campaign has had its share of this batch's time, with so many commands."""
+
+    key: int
+    campaign_id: str
+    share: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,7 +361,7 @@ class Failed:
     error: Exception
 
 
-Outcome = Result | Postponed | Failed
+Outcome = Result | Postponed | Deferred | Failed
 
 
 class SingleCommand:
@@ -400,3 +413,11 @@ class ChangeArm(SingleCommand):
     campaign_id: str
     arm_id: str
     status: ArmStatus
+
+
+@dataclass(frozen=True, slots=True)
+class EndSession(SingleCommand):
+    """Sign a session of the dashboard out, for good and on every worker. expires_at: microseconds since 1970."""
+
+    session: bytes
+    expires_at: int

@@ -44,8 +44,33 @@ def compare_arms(state: CampaignState, command: Compare) -> Comparison:
     return compare(state.policy, command.contexts, blocks)
 
 
+def known_report(state: CampaignState, damage: str | None) -> ModelReport | None:
+    """The report, if there is one of this very state."""
+    if getattr(state.creation.model, "features", None) is not None:  # a select may add a category to it
+        return None
+    if state.described is None or state.described[0] != _stamp(state, damage):
+        return None
+    report = state.described[1]
+    assert isinstance(report, ModelReport)  # noqa: S101  # `describe` puts it there
+    return report
+
+
+def _stamp(state: CampaignState, damage: str | None) -> tuple[object, ...]:
+    """Changes whenever the report does."""
+    return state.policy.version, state.sequence, state.head, state.revision, damage
+
+
 def describe(state: CampaignState, damage: str | None = None) -> ModelReport:
-    """The report at the state's sequence. damage: what is wrong with the campaign's log."""
+    """The report at the state's sequence. damage: what is wrong with the campaign's log.
+
+    Takes a second for the largest models: not for the ledger's thread.
+    """
+    report = _describe(state, damage)
+    state.described = _stamp(state, damage), report
+    return report
+
+
+def _describe(state: CampaignState, damage: str | None) -> ModelReport:
     policy, configuration = state.policy, state.configuration
     policy.refresh()
     conditioning, noise_scale, parameter_bound, radii = policy.confidence.dials

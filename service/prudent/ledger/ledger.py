@@ -4,7 +4,6 @@ import asyncio
 import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import structlog
@@ -22,11 +21,12 @@ from prudent.errors import (
 )
 from prudent.ledger.administration import Administration, CampaignRecord, administer
 from prudent.ledger.batch import Batch, StaleDirectoryError
-from prudent.ledger.commands import Command, Failed, Outcome, Postponed, Result
+from prudent.ledger.commands import Command, Deferred, Failed, Outcome, Postponed, Result
+from prudent.ledger.lending import Lending
 from prudent.ledger.maintenance import Maintenance
-from prudent.ledger.quarantine import BAD_ROWS, Quarantine
+from prudent.ledger.quarantine import Quarantine
 from prudent.ledger.queue import CommandQueue, Entry, Ticket
-from prudent.ledger.state import CampaignState, RecentDecisions, States, load_behind
+from prudent.ledger.state import RecentDecisions, States
 from prudent.observability.metrics import Metrics
 from prudent.settings import Limits
 from prudent.store import campaigns
@@ -59,9 +59,7 @@ class Ledger:
         self._states = States(limits.states_bytes_max)
         self._recent = RecentDecisions(RECENT_BYTES_MAX)
         self._maintenance = Maintenance(write, read, self._states, clock=clock, limits=limits)
-        self._waiting: dict[int, list[Entry]] = {}
-        self._loaded: list[tuple[int, CampaignState | Exception | None]] = []
-        self._loader = ThreadPoolExecutor(1, thread_name_prefix="ledger-loader")
+        self._lending = Lending(self._states, self._queue, read, clock, self._settle)
         self._thread, self._stopping = threading.Thread(target=self._serve, name="ledger"), False
         self._refused: str | None = None
         self._busy_since: float | None = None
@@ -78,7 +76,7 @@ class Ledger:
             self._stopping = True
             self._queue.changed.notify()
         self._thread.join()
-        self._loader.shutdown()
+        self._lending.shutdown()
 
     @property
     def is_alive(self) -> bool:
@@ -149,11 +147,13 @@ class Ledger:
         last_maintenance = time.monotonic()
         while True:
             with self._queue.changed:
-                if not self._queue and not self._loaded and not self._stopping:
+                is_over = self._stopping and not self._lending.waiting
+                if not self._queue and not self._lending.returned and not is_over:
                     self._queue.changed.wait(MAINTENANCE_SECONDS)
-                self._install_loaded()
+                if self._lending.returned:
+                    self._lending.take_back()
                 entries = self._queue.take(self._limits.batch_items_max)
-                done = self._stopping and not entries and not self._waiting
+                done = self._stopping and not entries and not self._lending.waiting
                 self._metrics.queue_items.set(self._queue.items)
             if entries:
                 self._execute(entries)
@@ -173,6 +173,9 @@ class Ledger:
             return
         if due:
             self._execute([Entry(command, Ticket([None], 1), 0) for command in due])
+        key = self._maintenance.next_large()
+        if key is not None and key not in self._lending.waiting:
+            self._lending.lend(key, self._maintenance.write_large, None)
         self._states.evict()
         self._probe()
         self._metrics.quarantined.set(len(self._states.quarantine.entries))
@@ -221,16 +224,25 @@ class Ledger:
         self._busy_since = None
         self._settle(entries, outcomes)
 
-    def _settle(self, entries: list[Entry], outcomes: list[Any]) -> None:
+    def _settle(self, entries: Sequence[Entry], outcomes: list[Any]) -> None:
         finished: dict[asyncio.AbstractEventLoop, list[Ticket]] = {}
+        deferred: dict[int, tuple[Deferred, list[Entry]]] = {}
         for entry, outcome in zip(entries, outcomes, strict=True):
             if isinstance(outcome, Postponed):
-                self._wait_for(outcome.key, entry)
+                self._lending.postpone(outcome, entry)
+                continue
+            if isinstance(outcome, Deferred):
+                if entry.ticket.loop is not None:  # a deadline will be found again
+                    deferred.setdefault(outcome.key, (outcome, []))[1].append(entry)
                 continue
             if isinstance(outcome, Failed) and isinstance(outcome.error, UnavailableError):
                 self._metrics.unavailable.labels(type(outcome.error).__name__).inc()
             if entry.ticket.settle(entry.slot, outcome) and entry.ticket.loop is not None:
                 finished.setdefault(entry.ticket.loop, []).append(entry.ticket)
+        if deferred:
+            with self._queue.changed:
+                for first, later in deferred.values():
+                    self._queue.defer(first.key, first.campaign_id, later, first.share)
         for loop, tickets in finished.items():
             try:
                 loop.call_soon_threadsafe(_resolve, tickets)
@@ -256,20 +268,32 @@ class Ledger:
     # Batches and their failures
 
     def _run_batch(self, commands: list[Command], *, skip_locked: bool = False) -> list[Any]:
-        for attempt in range(RERUNS_MAX + 2):
-            try:
-                return self._attempt(commands, skip_locked=skip_locked, lock_all=attempt > 0)
-            except UnknownOutcomeError as error:
-                return [Failed(error)] * len(commands)
-            except StaleDirectoryError:
-                failure = Failure.RERUN
-            except Exception as error:  # noqa: BLE001  # sorted by _give_up or raised to a log there
-                failure = classify(error)
-                if failure in {Failure.UNAVAILABLE, Failure.DEFECT} or (failure is Failure.LOCKED and skip_locked):
-                    return self._give_up(commands, failure, error)
-            skip_locked = skip_locked or failure is Failure.LOCKED
-            self._metrics.reruns.inc()
-        return [Failed(CampaignBusyError("too many concurrent changes: try again"))] * len(commands)
+        until = time.monotonic() + self._limits.answer_seconds_max  # nobody waits for longer
+        return self._run_until(until, commands, reruns=0, skip_locked=skip_locked)
+
+    def _run_until(self, until: float, commands: list[Command], *, reruns: int, skip_locked: bool) -> list[Any]:
+        """Run a batch and, where that fails for a reason that passes, again, from the second time on in halves."""
+        try:
+            return self._attempt(commands, skip_locked=skip_locked, lock_all=reruns > 0)
+        except UnknownOutcomeError as error:
+            return [Failed(error)] * len(commands)
+        except StaleDirectoryError:
+            failure = Failure.RERUN
+        except Exception as error:  # noqa: BLE001  # sorted by _give_up or raised to a log there
+            failure = classify(error)
+            if failure in {Failure.UNAVAILABLE, Failure.DEFECT} or (failure is Failure.LOCKED and skip_locked):
+                return self._give_up(commands, failure, error)
+        self._metrics.reruns.inc()
+        if reruns > RERUNS_MAX or time.monotonic() > until:
+            return [Failed(CampaignBusyError("too many concurrent changes: try again"))] * len(commands)
+        middle = (len(commands) + 1) // 2 if reruns else len(commands)
+        skip_locked = skip_locked or failure is Failure.LOCKED
+        return [
+            outcome
+            for part in (commands[:middle], commands[middle:])
+            if part
+            for outcome in self._run_until(until, part, reruns=reruns + 1, skip_locked=skip_locked)
+        ]
 
     def _attempt(self, commands: list[Command], *, skip_locked: bool, lock_all: bool) -> list[Outcome]:
         with self._held.use() as connection:
@@ -281,7 +305,7 @@ class Ledger:
                 clock=self._clock,
                 new_id=self._new_id,
                 recent=self._recent,
-                loading=self._waiting,
+                loading=self._lending.waiting,
                 skip_locked=skip_locked,
                 lock_all=lock_all,
             )
@@ -351,42 +375,6 @@ class Ledger:
                 return administered
             self._metrics.reruns.inc()
         return Failed(CampaignBusyError("too many concurrent changes: try again"))
-
-    # States to be loaded first
-
-    def _wait_for(self, key: int, entry: Entry) -> None:
-        if key in self._waiting:
-            self._waiting[key].append(entry)
-            return
-        self._waiting[key] = [entry]
-        self._states.drop(key)
-        self._loader.submit(self._load, key)
-
-    def _load(self, key: int) -> None:
-        result: CampaignState | Exception | None
-        try:
-            result = load_behind(self._read, key)
-        except Exception as error:  # noqa: BLE001  # handed to those who wait
-            result = error
-        with self._queue.changed:
-            self._loaded.append((key, result))
-            self._queue.changed.notify()
-
-    def _install_loaded(self) -> None:
-        """Install loaded states, and return the commands that waited for them to the front of the queue."""
-        for key, result in self._loaded:
-            entries = self._waiting.pop(key)
-            if isinstance(result, BAD_ROWS):
-                self._states.quarantine.put(key, None, result, self._clock())
-            elif isinstance(result, Exception):
-                logger.error("a campaign could not be loaded", key=key, exc_info=result)
-                failed = Failed(DatabaseUnavailableError("the campaign could not be loaded: try again"))
-                self._settle(entries, [failed] * len(entries))
-                continue
-            elif result is not None:
-                self._states.put(result)
-            self._queue.put_back(entries)
-        self._loaded.clear()
 
 
 def _give_up(future: asyncio.Future[list[Any]]) -> None:

@@ -7,7 +7,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from prudent.clock import Clock
 from prudent.core.snapshot import FORMAT_VERSION
 from prudent.ledger.commands import Expire
-from prudent.ledger.state import States
+from prudent.ledger.state import LARGE_BYTES, CampaignState, States
 from prudent.settings import Limits
 from prudent.store import campaigns, decisions, log
 from prudent.store.tables import SnapshotRow
@@ -30,6 +30,7 @@ class Maintenance:
         self._snapshot_every = limits.snapshot_observations
         self._to_snapshot: set[int] = set()
         self._scrubber = Scrubber(states.quarantine.damaged)
+        self._large: set[int] = set()
 
     def run(self) -> list[Expire]:
         """One round of chores; the deadlines that have passed."""
@@ -47,9 +48,13 @@ class Maintenance:
     def finish(self) -> None:
         """Write the snapshots that are due, before the process ends."""
         self._note_due_snapshots()
+        self._to_snapshot |= self._large
         try:
             while self._to_snapshot:
-                self._write_snapshot()
+                key = self._to_snapshot.pop()
+                state = self._states.get(key)
+                if state is not None:
+                    self._dump(state)
         except SQLAlchemyError as error:
             logger.warning("snapshots not written", error=type(error).__name__)
 
@@ -59,6 +64,17 @@ class Maintenance:
             if state.sequence - state.snapshot_sequence >= self._snapshot_every:
                 self._to_snapshot.add(state.key)
 
+    def next_large(self) -> int | None:
+        """The key of a state whose snapshot is due and takes long: `write_large` is for another thread to call."""
+        return self._large.pop() if self._large else None
+
+    def write_large(self, state: CampaignState) -> None:
+        """Write a state's snapshot, on whichever thread owns the state at the time."""
+        try:
+            self._dump(state)
+        except SQLAlchemyError as error:
+            logger.warning("a large snapshot is postponed", error=type(error).__name__)
+
     def _write_snapshot(self) -> None:
         """Write one state's snapshot. States are committed here: batches end before chores begin."""
         if not self._to_snapshot:
@@ -67,6 +83,14 @@ class Maintenance:
         state = self._states.get(key)
         if state is None:
             return
+        if state.nbytes > LARGE_BYTES and state.policy.estimator.has_snapshots:
+            self._large.add(key)
+        else:
+            self._dump(state)
+
+    def _dump(self, state: CampaignState) -> None:
+        """Write a state's snapshot."""
+        key = state.key
         dumped = state.policy.dump()
         if dumped is None:
             state.snapshot_sequence = state.sequence

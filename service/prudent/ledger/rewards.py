@@ -62,7 +62,7 @@ def _receipt(state: CampaignState, row: LogRow, *, duplicate: bool) -> RewardRec
         arm_id=row.arm_id,
         reward=row.reward,
         sequence=row.sequence,
-        observations=state.sequence,
+        observations=state.target,
         duplicate=duplicate,
         learned=limit is None or row.sequence <= limit,
     )
@@ -144,10 +144,11 @@ def observe(
         elif not _has_same_content(earlier, row, observed_at_given=one.observed_at is not None):
             raise ConflictError("this observation_id already has other content", field=f"items.{order}")
     writes.learn_categories(state, draft)
+    later = state.takes_long(len(fresh))
     for row in fresh:
-        writes.append(state, row)
+        writes.append(state, row, later=later)
         writes.add_play(state, row.arm_id)
-    return ObserveReceipt(len(fresh), len(command.observations) - len(fresh), state.sequence, state.head)
+    return ObserveReceipt(len(fresh), len(command.observations) - len(fresh), state.target, state.head)
 
 
 def _warm_start_row(state: CampaignState, one: WarmStart, place: str, now: int, draft: Draft) -> LogRow:

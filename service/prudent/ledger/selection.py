@@ -77,7 +77,7 @@ def select(
     if state.status == "archived":
         raise ConflictError("the campaign is archived and accepts no selects")
     candidates, external = find_candidates(state, request)
-    scores = score(state, candidates, request.matrix)
+    scores = score_all(state, request, candidates)
     choice = _choose(state, request, decision_id, candidates, scores)
     recommended = candidates[choice.position]
     if external is None:
@@ -124,7 +124,7 @@ def preview(state: CampaignState, request: Select) -> Prospect:
     """What `select` might choose now; nothing is recorded. Its draws are not those that a select will have."""
     request, draft = with_rows(state, request)
     candidates, _ = find_candidates(state, request)
-    scores = score(state, candidates, request.matrix)
+    scores = score_all(state, request, candidates)
     choice = _choose(state, request, "", candidates, scores)
     return Prospect(
         arm_id=candidates[choice.position].arm_id,
@@ -189,6 +189,22 @@ def find_candidates(state: CampaignState, request: Select) -> tuple[list[Candida
     return candidates, external
 
 
+def score_all(state: CampaignState, request: Select, candidates: list[Candidate]) -> Scores:
+    """The scores of a request's candidates. Those of a shared model's registered arms are kept until it changes."""
+    if request.arms is not None or request.context is not None or not _is_plain(state):
+        return score(state, candidates, request.matrix)
+    stamp = (state.policy.version, state.revision, [candidate.position for candidate in candidates])
+    if state.scored is None or state.scored[0] != stamp:
+        state.scored = stamp, score(state, candidates)
+    return state.scored[1]
+
+
+def _is_plain(state: CampaignState) -> bool:
+    """Whether registered arms have features of their own, which only a change of the campaign can change."""
+    model = state.creation.model
+    return model.type == "shared" and model.features is None
+
+
 def score(state: CampaignState, candidates: list[Candidate], matrix: Floats | None = None) -> Scores:
     """Estimate, bonus and index of each candidate. matrix: the request's, used if no listed arm was left out."""
     features, blocks = _features_and_blocks(state, candidates, matrix)
@@ -219,6 +235,9 @@ def _listed_arms(state: CampaignState, request: Select) -> dict[str, Candidate]:
     else:
         listed = list(request.arms)
     known: dict[str, Candidate] = {}
+    is_kept = request.arms is None and context is None and _is_plain(state)
+    if is_kept and state.listed is not None and state.listed[0] == state.revision:
+        return state.listed[1]  # type: ignore[return-value]  # put there below
     expected, by_id = state.reader.arm_length, state.by_id
     for order, (arm_id, features) in enumerate(listed):
         if arm_id in known:
@@ -240,6 +259,8 @@ def _listed_arms(state: CampaignState, request: Select) -> dict[str, Candidate]:
         if context is not None:
             features = np.concatenate([features, context])
         known[arm_id] = Candidate(arm_id, features, None if arm is None else arm.position)
+    if is_kept:
+        state.listed = state.revision, known
     return known
 
 

@@ -13,9 +13,10 @@ from hashlib import blake2b
 import numpy as np
 import structlog
 from numpy.typing import NDArray
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection
 
 from prudent.campaigns import Draft, Learned, RowReader, build_policy, exploration_rule, index_settings, stored
+from prudent.core.exploration import Scores
 from prudent.core.policy import Policy, SolverCounts
 from prudent.core.snapshot import FORMAT_VERSION, CorruptSnapshotError
 from prudent.ledger.quarantine import BAD_ROWS, BadRowError, Quarantine
@@ -27,6 +28,10 @@ from prudent.store.tables import ArmRow, CategoryRow, DecisionRow, LogRow
 
 logger = structlog.get_logger(__name__)
 
+LARGE_BYTES = 8 * 2**20
+"""A state of this size is loaded and dumped off the ledger's thread, which it would hold for too long."""
+FOLD_PRODUCTS_MAX = 15_000_000
+"""Observations x features^2: as much as a batch learns at once, a tenth of a second; more is learned in the loader."""
 ROW_BYTES = 1_000
 """A decision's row without its features and explanation, roughly."""
 
@@ -61,6 +66,14 @@ class CampaignState:
         self.standing = Standing(
             row.key, row.campaign_id, row.status, row.revision, row.learn_limit, row.head, None, None
         )
+        self.command_seconds = 0.0
+        """What a command took lately, on average."""
+        self.scored: tuple[object, Scores] | None = None
+        """The scores of registered arms, and the state that they belong to: the same for many selects."""
+        self.listed: tuple[int, object] | None = None
+        """The registered arms as candidates, and the revision that they belong to."""
+        self.described: tuple[object, object] | None = None
+        """The last report, and the state that it belongs to."""
         self._set_arms(arms)
         self._marked = (0, self.standing, list(self.plays))
 
@@ -187,6 +200,10 @@ class CampaignState:
         self.plays = list(plays)
         self._is_warm = False
 
+    def takes_long(self, rows: int) -> bool:
+        """Whether learning so many observations would hold the ledger's thread for too long."""
+        return rows * self.policy.feature_map.model_dimension**2 > FOLD_PRODUCTS_MAX
+
     @property
     def nbytes(self) -> int:
         """Memory held, roughly: matrices, history, and the interpreter's objects."""
@@ -221,10 +238,13 @@ class Writes:
         place = (state.key, arm.position)
         self.plays[place] = self.plays.get(place, 0) + 1
 
-    def append(self, state: CampaignState, row: LogRow) -> LogRow:
-        """Assign the next sequence number to a row, learn it unless the campaign is paused, and keep it for the log."""
+    def append(self, state: CampaignState, row: LogRow, *, later: bool = False) -> LogRow:
+        """Assign the next sequence number to a row, learn it unless the campaign is paused, and keep it for the log.
+
+        later: have it learned from the log, before the campaign's next command. What comes after it is then as well.
+        """
         numbered = state.number(row)
-        if state.learn_limit is None:
+        if state.learn_limit is None and not later and state.sequence == numbered.sequence - 1:
             state.fold(FoldRow(numbered.sequence, row.arm_id, row.features, row.reward))
         self.observations.append(numbered)
         if state.policy.seen is not None:
@@ -271,24 +291,6 @@ def catch_up(connection: Connection, state: CampaignState) -> None:
     state.sequence = state.target
 
 
-def load_behind(read: Engine, key: int) -> CampaignState | None:
-    """A state close behind its head, read page by page outside any transaction; None if the campaign is gone."""
-    with read.connect() as connection:
-        state = open_state(connection, key)
-        if state is None:
-            return None
-        use_snapshot(connection, state)
-    while state.sequence < state.target:
-        with read.connect() as connection:
-            page = log.read_page(connection, key, state.sequence, state.target)
-            standing = campaigns.read_standings(connection, [key]).get(key)
-        if not page or standing is None:
-            return state
-        state.fold_all(page)
-        state.standing = standing
-    return state
-
-
 class States:
     """A bounded cache, least recently used first out. Dropping a state loses nothing: it is a fold of the log."""
 
@@ -332,12 +334,14 @@ class States:
                 self._bytes += size - before
         self._unmeasured.clear()
 
-    def drop(self, key: int) -> None:
-        """Drop a state; the next use loads it again."""
+    def drop(self, key: int) -> CampaignState | None:
+        """Drop a state; the next use loads it again. Returns it, for somebody else to own."""
         entry = self._states.pop(key, None)
-        if entry is not None:
-            self._bytes -= entry[1]
-            self.forget_name(entry[0].campaign_id)
+        if entry is None:
+            return None
+        self._bytes -= entry[1]
+        self.forget_name(entry[0].campaign_id)
+        return entry[0]
 
     def evict(self) -> int:
         """Drop the least recently used states until the bound holds; how many were dropped. One always stays."""

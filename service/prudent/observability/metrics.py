@@ -38,6 +38,11 @@ class Metrics:
         self.request_seconds = self._histogram(
             "prudent_request_seconds", "Time to answer a request.", SECONDS_BUCKETS, ["route"]
         )
+        self.connections_closed = self._counter(
+            "prudent_connections_closed", "Connections closed on their clients, to make room or as unread.", ["reason"]
+        )
+        for reason in ("room", "unread"):
+            self.connections_closed.labels(reason)
         self.unavailable = self._counter("prudent_unavailable", "Commands refused with 503, by reason.", ["reason"])
         self.queue_items = self._gauge("prudent_queue_items", "Commands waiting in the queue.")
         self.workers = self._gauge("prudent_workers", "Processes that answer requests.")

@@ -20,8 +20,8 @@ IDLE_IN_TRANSACTION_TIMEOUT_MS = 2_000
 WAL_SIZE_MAX = 64 * 2**20
 NEW_FILE_MODE = 0o600
 """Of a SQLite file that we create, and so of those beside it: other users of the machine must not read features."""
-WRITERS_MAX = 2
-"""One connection is held for batches, the other serves what the same thread writes between them."""
+WRITERS_MAX = 3
+"""One is held for batches, one serves what the same thread writes between them, one writes large snapshots."""
 READERS_MAX = 4
 
 

@@ -1,10 +1,10 @@
-"""Statements about API keys. The keys themselves are never stored."""
+"""Statements about API keys, which are never stored themselves, and about sessions that were signed out."""
 
 from typing import NamedTuple
 
-from sqlalchemy import Connection, exists, insert, select, update
+from sqlalchemy import Connection, delete, exists, insert, select, update
 
-from prudent.store.tables import api_keys
+from prudent.store.tables import api_keys, ended_sessions
 
 
 class KeyRow(NamedTuple):
@@ -45,3 +45,15 @@ def valid_keys(connection: Connection) -> list[tuple[bytes, str]]:
 def was_key_made(connection: Connection) -> bool:
     """Whether there ever was a key, revoked ones included."""
     return bool(connection.execute(select(exists().select_from(api_keys))).scalar_one())
+
+
+def end_session(connection: Connection, session: bytes, expires_at: int, now: int) -> None:
+    """Note that a session was signed out, once, and drop those that have expired since."""
+    connection.execute(delete(ended_sessions).where(ended_sessions.c.expires_at < now))
+    if session not in find_ended_sessions(connection):
+        connection.execute(insert(ended_sessions).values(session=session, expires_at=expires_at))
+
+
+def find_ended_sessions(connection: Connection) -> set[bytes]:
+    """The sessions that were signed out."""
+    return {bytes(session) for (session,) in connection.execute(select(ended_sessions.c.session))}

@@ -257,3 +257,11 @@ api_keys = Table(
         postgresql_where=text("revoked_at IS NULL"),
     ),
 )
+
+ended_sessions = Table(
+    "ended_sessions",
+    metadata,
+    Column("session", LargeBinary, primary_key=True),  # its id in the cookie
+    Column("expires_at", INSTANT, nullable=False),  # the row is of no use afterwards
+)
+"""Sessions of the dashboard that were signed out before they expired."""

@@ -15,7 +15,7 @@ from prudent.api.problems import problem, respond
 from prudent.errors import DatabaseUnavailableError
 from prudent.security.keys import KeyRing, Role, is_allowed, role_needed
 from prudent.security.sessions import Sessions, is_page
-from prudent.store.keys import valid_keys, was_key_made
+from prudent.store.keys import find_ended_sessions, valid_keys, was_key_made
 from prudent.store.read_pool import Reader
 
 logger = structlog.get_logger(__name__)
@@ -82,8 +82,8 @@ class RequireKey:
         keys = presented_keys(scope["headers"])
         if keys or not is_page(scope["path"]):
             return self._ring.role_of(keys.pop()) if len(keys) == 1 else None
-        digest = self._sessions.presented(scope["headers"])
-        return None if digest is None else self._ring.role_of_digest(digest)
+        session = self._sessions.presented(scope["headers"])
+        return None if session is None else self._ring.role_of_digest(session.key)
 
     def _log(self, scope: Scope, reason: str) -> None:
         """Log who was rejected, but never the key."""
@@ -131,26 +131,27 @@ def presented_keys(headers: list[tuple[bytes, bytes]]) -> set[bytes]:
     return found
 
 
-async def load_keys(ring: KeyRing, read: Reader) -> None:
-    """Read the stored keys. If the database does not answer, the known keys stay."""
+async def load_keys(ring: KeyRing, sessions: Sessions, read: Reader) -> None:
+    """Read the stored keys and the sessions that have ended. If the database does not answer, the known ones stay."""
     try:
-        stored, made = await read(_stored)
+        stored, made, ended = await read(_stored)
     except DatabaseUnavailableError:
         logger.warning("the keys cannot be read: the database does not answer")
         return
+    sessions.load(ended)
     ring.load(stored, was_key_made=made)
 
 
-async def watch_keys(ring: KeyRing, read: Reader, seconds: float) -> None:
-    """Reload the stored keys periodically, until cancelled."""
+async def watch_keys(ring: KeyRing, sessions: Sessions, read: Reader, seconds: float) -> None:
+    """Reload them periodically, until cancelled."""
     while True:
         await asyncio.sleep(seconds)
         try:
-            await load_keys(ring, read)
+            await load_keys(ring, sessions, read)
         except Exception:  # must go on: otherwise revoked keys would stay valid
             logger.exception("the keys cannot be read")
 
 
-def _stored(connection: Connection) -> tuple[list[tuple[bytes, Role]], bool]:
+def _stored(connection: Connection) -> tuple[list[tuple[bytes, Role]], bool, set[bytes]]:
     keys = [(bytes(digest), cast("Role", role)) for digest, role in valid_keys(connection)]
-    return keys, was_key_made(connection)
+    return keys, was_key_made(connection), find_ended_sessions(connection)

@@ -27,8 +27,18 @@ LOG_SECONDS = 1.0
 """At most one line about failed requests per interval: an outage of the database must not fill the disk."""
 
 
+GUARDS = (
+    (b"cache-control", b"no-store"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"x-content-type-options", b"nosniff"),
+)
+"""Headers of every response that does not set its own: nothing is stored, run or framed, whatever an id contains."""
+
+
 class CountRequests:
     """Gives each request an id, and counts it and its duration under its route's template, never its actual path.
+
+    Adds the id and `GUARDS` to the response.
 
     log_all: log every request at level debug; otherwise only responses of 500 and above, at a limited rate.
     """
@@ -71,7 +81,10 @@ class CountRequests:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = [*message["headers"], (REQUEST_ID_HEADER, own_id.encode())]
+                given = message["headers"]
+                names = [name for name, _ in given]
+                guards = [guard for guard in GUARDS if guard[0] not in names]
+                message["headers"] = [*given, *guards, (REQUEST_ID_HEADER, own_id.encode())]
             elif not message.get("more_body", False) and not counted:
                 count()
             await send(message)

@@ -1,24 +1,25 @@
-"""Limits for connections: their number, the time and size of a request's head, and how much is read and discarded.
+"""Limits for connections: the time and size of a request's head, how much is read ahead, discarded, and left unread.
 
 uvicorn with its fast parser has none of these limits: a client that sends an endless head, a byte per second, keeps its
-connection forever, and the head grows in memory.
+connection forever, and the head grows in memory; a thousand requests in one packet become a thousand objects.
 """
 
 import asyncio
-import time
 from enum import Enum
 from typing import Any
 
 import orjson
 from uvicorn.config import Config
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from prudent.api.problems import problem
+from prudent.api.server.connections import Connections, peer_of
 from prudent.settings import Limits
 
-SHED_SHARE = 20
-"""When there are too many connections, one in 20 is closed at a time, because finding them takes a pass over all."""
+SPARE_SECONDS_MAX = 2
+"""For the head of a request on a connection above the limit."""
 _REASONS = {400: b"Bad Request", 408: b"Request Timeout", 431: b"Request Header Fields Too Large", 503: b"Unavailable"}
 
 
@@ -28,6 +29,17 @@ class _Waits(Enum):
     NOTHING = 0
     HEAD = 1
     BODY = 2
+
+
+class _Flow(FlowControl):
+    """Reading stays paused while a request is under way and the next one has arrived already."""
+
+    is_held = False
+
+    def resume_reading(self) -> None:
+        """Read on, unless held."""
+        if not self.is_held:
+            super().resume_reading()
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -45,8 +57,18 @@ class BoundedProtocol(HttpToolsProtocol):
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self._limits: Limits = app_state["limits"]
-        self._accepted_at = time.monotonic()
+        self._all: Connections = app_state["connections"]
+        self._reading: _Flow
+        self.peer: str | None = None
+        self.accepted_at = self.loop.time()
+        self.drains = 0
+        """How often the client has read nearly all that there was."""
+        self._is_spare = False
         self._in_head = self._in_body = False
+        self._body_left: int | None = None
+        """Bytes until the end of the body; None if it comes in chunks."""
+        self._ahead = b""
+        """What arrived while a request was under way; parsed when it has been answered."""
         self._unframed = 0
         """Bytes since the last complete head that are not part of a body: a head, or chunk sizes and trailers."""
         self._discarded = 0
@@ -56,22 +78,35 @@ class BoundedProtocol(HttpToolsProtocol):
     # The transport's side
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn narrows it
-        """Make room for the connection, or reject it."""
+        """Make room for the connection, or serve it only if it asks for /health."""
         super().connection_made(transport)
-        if len(self.connections) > self._limits.connections_max and not self._make_room():
-            self._refuse(503, "too many connections: try again")
-            return
+        self.flow = self._reading = _Flow(transport)
+        self.peer = peer_of(self.client)
+        self._is_spare = not self._all.admit(self)
         self._wait(_Waits.HEAD)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Cancel the timer."""
         self._wait(_Waits.NOTHING)
+        self._all.forget(self)
         super().connection_lost(exc)
 
+    def pause_writing(self) -> None:
+        """The client does not read as fast as it is answered."""
+        super().pause_writing()
+        self._all.note_unread(self)
+
+    def resume_writing(self) -> None:
+        """The client has read nearly all."""
+        self.drains += 1
+        super().resume_writing()
+
     def data_received(self, data: bytes) -> None:
-        """Parse, then check what is still missing."""
-        self._unframed += len(data)
-        super().data_received(data)
+        """Parse up to the end of a request, then check what is still missing."""
+        if self._ahead:
+            self._ahead += data
+            return
+        self._parse(data)
         if self.transport.is_closing():
             return
         if self._in_body:
@@ -90,6 +125,51 @@ class BoundedProtocol(HttpToolsProtocol):
         elif waits is not self._waits:
             self._wait(waits)
 
+    def continue_reading(self) -> None:
+        """Parse the next of the requests that arrived ahead, and read on if that was all."""
+        data, self._ahead = self._ahead, b""
+        self._reading.is_held = False
+        self.data_received(data)
+        if not self._ahead and not self.transport.is_closing():
+            self._reading.resume_reading()
+
+    def _parse(self, data: bytes) -> None:
+        """Feed the parser piece by piece, so that a request is complete at a piece's end, and keep what comes after it.
+
+        The parser itself cannot be stopped, and makes as many requests as there are.
+        """
+        start, size = 0, len(data)
+        while start < size and not self.transport.is_closing():
+            if self._has_request:
+                self._ahead = data[start:]
+                self._reading.pause_reading()
+                self._reading.is_held = True
+                return
+            end = self._end_of_piece(data, start)
+            self._unframed += end - start
+            super().data_received(data if end - start == size else data[start:end])
+            start = end
+
+    def _end_of_piece(self, data: bytes, start: int) -> int:
+        """Where the next piece ends, at the latest with the message that has begun. Most pieces are heads or bodies."""
+        size = len(data)
+        if self._in_body and self._body_left is not None:
+            return min(size, start + max(1, self._body_left))
+        if start == 0 and (
+            self._in_body or self._unframed > 0
+        ):  # the end of a head or of a body in chunks may have begun in other data
+            return min(size, 3)
+        blank = data.find(b"\n\r\n", start)
+        end = size if blank < 0 else blank + 3
+        bare = data.find(b"\n\n", start, end)
+        return end if bare < 0 else bare + 2
+
+    @property
+    def _has_request(self) -> bool:
+        """Whether a request has arrived as a whole and is not answered yet."""
+        cycle = self.cycle
+        return cycle is not None and not cycle.response_complete and not cycle.more_body
+
     # The parser's side
 
     def on_message_begin(self) -> None:
@@ -101,13 +181,23 @@ class BoundedProtocol(HttpToolsProtocol):
         """The head is complete."""
         self._in_head, self._in_body = False, True
         self._unframed = 0
+        self._body_left = _length_of(self.headers)
         if self._waits is not _Waits.NOTHING:
             self._wait(_Waits.NOTHING)  # the next part has its own deadline
+        if self._is_spare and not self.url.startswith(b"/health/"):
+            self._refuse(503, "too many connections: try again")
+            return
         super().on_headers_complete()
+        if self._is_spare:
+            self.cycle.keep_alive = False
 
     def on_body(self, body: bytes) -> None:
         """A piece of a body; chunk sizes may add as much again."""
         self._unframed -= 2 * len(body)
+        if self._body_left is not None:
+            self._body_left -= len(body)
+        if self.cycle is None:
+            return  # refused
         if self.cycle.response_complete:
             self._discarded += len(body)
             if self._discarded > self._limits.batch_body_bytes_max:
@@ -118,9 +208,16 @@ class BoundedProtocol(HttpToolsProtocol):
         """The request is complete."""
         self._in_body = False
         self._unframed = self._discarded = 0
-        super().on_message_complete()
+        if self.cycle is not None:  # else it was refused
+            super().on_message_complete()
 
     # Ours
+
+    def on_response_complete(self) -> None:
+        """Answered: what has arrived meanwhile waits for its turn."""
+        super().on_response_complete()
+        if self._ahead and not self.transport.is_closing():
+            self._all.await_turn(self)
 
     def _wait(self, waits: _Waits) -> None:
         """Start the deadline of this part of a request."""
@@ -133,6 +230,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
     @property
     def _seconds_max(self) -> int:
+        if self._is_spare:
+            return SPARE_SECONDS_MAX
         return self._limits.head_seconds_max if self._waits is _Waits.HEAD else self._limits.body_seconds_max
 
     def _too_late(self) -> None:
@@ -145,24 +244,24 @@ class BoundedProtocol(HttpToolsProtocol):
             self.transport.close()
 
     @property
-    def _is_served(self) -> bool:
+    def is_served(self) -> bool:
         """Whether the connection is waiting for us rather than for its client."""
-        return self.cycle is not None and not self.cycle.response_complete and not self.cycle.more_body
+        return self._has_request
 
-    def _make_room(self) -> bool:
-        """Close some connections that wait for their clients: unfinished requests first, then idle ones, by age."""
-        bounded = [one for one in self.connections if isinstance(one, BoundedProtocol) and one is not self]
-        waiting = [one for one in bounded if not one.transport.is_closing() and not one._is_served]  # noqa: SLF001
-        waiting.sort(key=lambda one: (one._waits is _Waits.NOTHING, one._accepted_at))  # noqa: SLF001
-        for one in waiting[: len(bounded) // SHED_SHARE + 1]:
-            one.transport.abort()
-        return bool(waiting)
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request has begun to arrive."""
+        return self._waits is _Waits.NOTHING and not self._ahead
 
     def _refuse(self, status: int, detail: str) -> None:
         """Reply without the application, and close."""
         self._wait(_Waits.NOTHING)
+        self._all.count_refused(status)
         body = orjson.dumps(problem(status, detail))
-        head = b"HTTP/1.1 %d %s\r\ncontent-type: application/problem+json\r\n" % (status, _REASONS[status])
+        head = b"HTTP/1.1 %d %s\r\ncontent-type: application/problem+json\r\ncache-control: no-store\r\n" % (
+            status,
+            _REASONS[status],
+        )
         head += b"content-length: %d\r\nconnection: close\r\n" % len(body)
         if status == 503:
             head += b"retry-after: 1\r\n"
@@ -172,3 +271,14 @@ class BoundedProtocol(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:
         """Reply to invalid HTTP with a problem, as to every other error."""
         self._refuse(400, msg)
+
+
+def _length_of(headers: list[tuple[bytes, bytes]]) -> int | None:
+    """The length of a body as declared, 0 without one; None if it comes in chunks. The parser has checked both."""
+    length: int | None = 0
+    for name, value in headers:
+        if name == b"transfer-encoding":
+            return None
+        if name == b"content-length":
+            length = int(value)
+    return length

@@ -1,0 +1,155 @@
+"""States that another thread has for a while: to load them, or to work out what would hold the ledger too long.
+
+Meanwhile commands for that campaign wait, and those for others do not.
+"""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import structlog
+from sqlalchemy import Engine
+
+from prudent.clock import Clock
+from prudent.errors import CommandError, DatabaseUnavailableError
+from prudent.ledger.commands import Failed, Postponed
+from prudent.ledger.quarantine import BAD_ROWS
+from prudent.ledger.queue import CommandQueue, Entry
+from prudent.ledger.state import CampaignState, States, open_state, use_snapshot
+from prudent.store import campaigns, log
+
+logger = structlog.get_logger(__name__)
+
+
+class _Returned(NamedTuple):
+    """A state that was lent; None if it is of no use. entry, outcome: what it was lent for."""
+
+    key: int
+    state: CampaignState | Exception | None
+    entry: Entry | None = None
+    outcome: Any = None
+
+
+class Lending:
+    """Lends states, and takes them back. Its methods are for the ledger's thread.
+
+    settle: hands commands their outcomes.
+    """
+
+    def __init__(
+        self,
+        states: States,
+        queue: CommandQueue,
+        read: Engine,
+        clock: Clock,
+        settle: Callable[[Sequence[Entry], list[Any]], None],
+    ) -> None:
+        self._states, self._queue, self._read, self._clock, self._settle = states, queue, read, clock, settle
+        self.waiting: dict[int, list[Entry]] = {}
+        """The commands that wait for each campaign whose state is lent."""
+        self.returned: list[_Returned] = []
+        """Filled by the other threads, under the queue's condition, which they notify."""
+        self._loader = ThreadPoolExecutor(1, thread_name_prefix="ledger-loader")
+        self._borrower = ThreadPoolExecutor(1, thread_name_prefix="ledger-borrower")
+
+    def shutdown(self) -> None:
+        """End the threads, when nothing is lent."""
+        self._loader.shutdown()
+        self._borrower.shutdown()
+
+    def postpone(self, outcome: Postponed, entry: Entry) -> None:
+        """Have done what a command must wait for."""
+        key = outcome.key
+        if key in self.waiting:
+            self.waiting[key].append(entry)
+        elif outcome.work is None:
+            self.waiting[key] = [entry]
+            self._loader.submit(self._load, key, self._states.drop(key))
+        else:
+            self.lend(key, outcome.work, entry)
+
+    def lend(self, key: int, work: Callable[[CampaignState], Any], entry: Entry | None) -> None:
+        """Have something worked out from a state that is not lent. entry: the command whose result it is."""
+        state = self._states.drop(key)
+        if state is not None:
+            self.waiting[key] = []
+            self._borrower.submit(self._borrow, state, work, entry)
+        elif entry is not None:  # dropped since its batch: it is loaded again
+            with self._queue.changed:
+                self._queue.put_back([entry])
+
+    def take_back(self) -> None:
+        """Take returned states, and put the commands that waited for them at the front of the queue.
+
+        Call with the queue's ``changed`` held.
+        """
+        for key, result, entry, outcome in self.returned:
+            entries = self.waiting.pop(key)
+            if isinstance(result, BAD_ROWS):
+                self._states.quarantine.put(key, None, result, self._clock())
+            elif isinstance(result, Exception):
+                logger.error("a campaign could not be loaded", key=key, exc_info=result)
+                failed = Failed(DatabaseUnavailableError("the campaign could not be loaded: try again"))
+                self._settle(entries, [failed] * len(entries))
+                continue
+            elif result is not None:
+                self._states.put(result)
+            if entry is not None:
+                self._settle([entry], [outcome])
+            self._queue.put_back(entries)
+        self.returned.clear()
+
+    # The other threads' side
+
+    def _borrow(self, state: CampaignState, work: Callable[[CampaignState], Any], entry: Entry | None) -> None:
+        found: CampaignState | None = state
+        outcome: Any
+        try:
+            outcome = work(state)
+        except CommandError as error:
+            outcome = Failed(error)
+        except Exception as error:
+            logger.exception("a state could not be worked on", key=state.key)
+            found, outcome = None, Failed(error)
+        self._return(_Returned(state.key, found, entry, outcome))
+
+    def _load(self, key: int, state: CampaignState | None) -> None:
+        result: CampaignState | Exception | None
+        try:
+            result = load_behind(self._read, key, state)
+        except Exception as error:  # noqa: BLE001  # handed to those who wait
+            result = error
+        self._return(_Returned(key, result))
+
+    def _return(self, returned: _Returned) -> None:
+        with self._queue.changed:
+            self.returned.append(returned)
+            self._queue.changed.notify()
+
+
+def load_behind(read: Engine, key: int, state: CampaignState | None) -> CampaignState | None:
+    """A state close behind its head, read page by page outside any transaction; None if the campaign is gone.
+
+    state: one that is further behind, to go on from.
+    """
+    with read.connect() as connection:
+        if state is None:
+            state = open_state(connection, key)
+            if state is None:
+                return None
+            use_snapshot(connection, state)
+        else:
+            current = campaigns.read_campaign(connection, key)
+            if current is None or current.campaign_id is None:
+                return None
+            if current.revision != state.revision:
+                state.reconfigure(current, campaigns.read_arms(connection, [key])[key])
+    while state.sequence < state.target:
+        with read.connect() as connection:
+            page = log.read_page(connection, key, state.sequence, state.target)
+            standing = campaigns.read_standings(connection, [key]).get(key)
+        if not page or standing is None:
+            return state
+        state.fold_all(page)
+        state.standing = standing
+    return state

@@ -1,0 +1,77 @@
+"""Faults in what keeps clients and campaigns from harming each other, and in sessions."""
+
+from tests.mutation_edits import Mutation, drop_call, drop_condition, drop_element, replace, skip_branch
+
+TRUST = "tests/trust"
+CONNECTIONS = "prudent.api.server.connections:Connections"
+NETWORK = (
+    # connections
+    Mutation(
+        "no deadline for an answer that is not read",
+        f"{CONNECTIONS}._sweep",
+        replace("now - before.since >= self._limits.unread_seconds_max", "False"),
+        f"{TRUST}/test_slow_readers.py::test_an_answer_that_is_not_read_has_a_deadline[nothing]",
+    ),
+    Mutation(
+        "connections with unread answers are not dropped",
+        f"{CONNECTIONS}._rank",
+        replace("0", "None"),
+        f"{TRUST}/test_slow_readers.py::test_readers_that_stall_keep_nobody_out[another-peer]",
+    ),
+    Mutation(
+        "one peer may have all connections",
+        f"{CONNECTIONS}.__init__",
+        replace("limits.connections_max * limits.peer_connections_percent // 100", "limits.connections_max"),
+        f"{TRUST}/test_slow_readers.py::test_one_peer_does_not_push_out_the_others",
+    ),
+    Mutation(
+        "/health refused like any other request",
+        "prudent.api.server.protocol:BoundedProtocol.on_headers_complete",
+        drop_condition("not self.url.startswith(b'/health/')"),
+        f"{TRUST}/test_slow_readers.py::test_health_is_served_when_every_connection_is_in_use",
+    ),
+    Mutation(
+        "all requests that have arrived are parsed at once",
+        "prudent.api.server.protocol:BoundedProtocol._parse",
+        skip_branch("self._has_request"),
+        f"{TRUST}/test_slow_readers.py::test_requests_sent_at_once_are_bounded",
+    ),
+    Mutation(
+        "refusals by the protocol are not counted",
+        "prudent.api.server.protocol:BoundedProtocol._refuse",
+        drop_call("self._all.count_refused"),
+        f"{TRUST}/test_metrics.py::test_metrics_equal_the_truth[sqlite-1]",
+    ),
+    # the ledger's time
+    Mutation(
+        "no share of a batch's time",
+        "prudent.ledger.batch:Batch._state",
+        skip_branch("self._shares.is_over(state.key, state.command_seconds)"),
+        f"{TRUST}/test_heavy_requests.py::test_a_campaign_that_takes_long_is_overtaken",
+    ),
+    Mutation(
+        "a model described on the ledger's thread",
+        "prudent.ledger.batch:Batch._describe",
+        replace("known_report(state, damage)", "describe(state, damage)"),
+        f"{TRUST}/test_heavy_requests.py::test_a_model_is_described_off_the_ledgers_thread",
+    ),
+    Mutation(
+        "a large warm start learned inside its transaction",
+        "prudent.ledger.rewards:observe",
+        replace("state.takes_long(len(fresh))", "False"),
+        f"{TRUST}/test_heavy_requests.py::test_a_warm_start_that_takes_long_is_learned_outside_its_transaction",
+    ),
+    # sessions, and what is stored
+    Mutation(
+        "signing out leaves no trace",
+        "prudent.store.keys:end_session",
+        skip_branch("session not in find_ended_sessions(connection)"),
+        f"{TRUST}/test_sessions.py::test_a_session_that_was_signed_out_is_over[sqlite-1]",
+    ),
+    Mutation(
+        "answers may be stored",
+        "prudent.api.server.middleware:GUARDS",
+        drop_element("(b'cache-control', b'no-store')"),
+        f"{TRUST}/test_sessions.py::test_nothing_with_data_is_stored_and_everything_has_a_policy",
+    ),
+)
