@@ -202,7 +202,7 @@ def score_all(state: CampaignState, request: Select, candidates: list[Candidate]
 def _is_plain(state: CampaignState) -> bool:
     """Whether registered arms have features of their own, which only a change of the campaign can change."""
     model = state.creation.model
-    return model.type == "shared" and model.features is None
+    return model.type == "shared" and model.features is None and not state.reader.has_context
 
 
 def score(state: CampaignState, candidates: list[Candidate], matrix: Floats | None = None) -> Scores:
