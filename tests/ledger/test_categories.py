@@ -62,7 +62,8 @@ def test_two_workers_learn_the_same_positions(make_worker: Callable[..., Worker]
         worker = workers[number % 2]
         for round_ in range(5):
             decision_id = f"d{number}-{round_}"
-            outcomes = answers(worker, ask(decision_id, f"value-{draw.randrange(VALUES)}"), Reward(decision_id, 1.0))
+            rewards = [Reward(decision_id, 1.0)] if round_ == 0 else []
+            outcomes = answers(worker, ask(decision_id, f"value-{draw.randrange(VALUES)}"), *rewards)
             outcomes += answers(worker, ask(decision_id + "n", f"value-{(number * 5 + round_) % VALUES}"))
             failures.extend(one for one in outcomes if not isinstance(one, Decision | RewardReceipt))
 

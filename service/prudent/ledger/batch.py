@@ -199,15 +199,13 @@ class Batch:
     def _find_new_categories(self, commands: Sequence[Command]) -> None:
         """A category that is unknown here may be stored already, or else is learned under the head's lock."""
         for command in commands:
-            key = None if command.campaign_id is None else self._keys.get(command.campaign_id)
+            key = self._keys.get(command.campaign_id or "")
             state = None if key is None else self._states.get(key)
             if key is None or state is None or not state.vocabulary.learns:
                 continue
-            if not isinstance(command, Select):
-                self._showing.add(key)
-            elif selection.brings_new(state, command):
+            if isinstance(command, Select) and selection.brings_new(state, command):
                 self._bringing.add(key)
-            elif command.explain:
+            elif not isinstance(command, Select) or command.explain:
                 self._showing.add(key)
 
     # 2. locks
