@@ -3,11 +3,12 @@
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from sqlalchemy import text
+from threadpoolctl import threadpool_limits
 
 from prudent.errors import CommandError, UnavailableError
 from prudent.ledger.commands import Decision, Describe, Observe, Preview, Reward, RewardReceipt, Select, WarmStart
@@ -41,6 +42,13 @@ def answers(worker: Worker, *commands: Any) -> list[Any]:
         if not any(isinstance(one, UnavailableError) for one in outcomes):
             return outcomes
     raise AssertionError("no answer within a minute")
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Products in one thread, as in the service: 200 columns are otherwise spread over cores that are busy."""
+    with threadpool_limits(1):
+        yield
 
 
 def stored(worker: Worker) -> list[tuple[str, int, str]]:
