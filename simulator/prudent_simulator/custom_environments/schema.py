@@ -151,6 +151,7 @@ class AlgorithmBlock(Strict):
     noise_scale: Positive | None = None
     exploration: Annotated[float, Field(ge=0.0, le=1e6)] | None = None
     exploration_rule: Literal["randomized", "optimistic"] | None = None
+    floor: Annotated[float, Field(ge=0.0, le=1e6)] | None = None
     parameter_bound: Positive | None = None
     projection: bool | None = None
     feature_bound: Positive | None = None
