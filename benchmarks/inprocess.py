@@ -58,7 +58,7 @@ def ours(name: str, rounds: int) -> dict[str, float]:
         features = candidates if blocks is None else candidates[0]
         scores = policy.score(features, blocks)
         # without a count of plays, as in the service once the warm-up is over
-        standing = Standing(policy.estimator.observations, observations=policy.arm_observations)
+        standing = Standing(policy.estimator.observations, observations=policy.floor_counts.weighed)
         choice = choose(scores, rule, standing, explore=True, seed=(0, ids[number]))
         arm = choice.position
         if blocks is None:

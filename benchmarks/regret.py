@@ -139,7 +139,7 @@ def play(job: Job, environment: Environment, rounds: Rounds, replication: int) -
     is_covered = True
     for t, (features, risks) in enumerate(zip(rounds.features[0], rounds.risks[0], strict=True)):
         scores = scores_of(policy, features, job.is_disjoint)
-        standing = Standing(policy.estimator.observations, plays, policy.arm_observations)
+        standing = Standing(policy.estimator.observations, plays, policy.floor_counts.weighed)
         choice = choose(scores, rule, standing, explore=True, seed=(configuration.seed, str(t)))
         arm = chosen[0, t] = choice.position
         if choice.reason != "warmup":

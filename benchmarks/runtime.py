@@ -47,7 +47,7 @@ def seconds_of(row: Row, rounds: int, seed: int, replication: int) -> float:
     for number, x in enumerate(features):
         ids, standing = (
             (configuration.seed, str(number)),
-            Standing(policy.estimator.observations, plays, policy.arm_observations),
+            Standing(policy.estimator.observations, plays, policy.floor_counts.weighed),
         )
         arm = choose(policy.score(x), rule, standing, explore=True, seed=ids).position
         policy.observe(0, x[arm], float(rewards[number, arm]), arm)

@@ -96,7 +96,7 @@ class Player:
             position = int(_uniform(self._seed, decision_id, "which") * self._arms)
         else:
             scores = self._policy.score(self._no_features if features is None else features, self._blocks)
-            standing = Standing(self._policy.estimator.observations, self._plays, self._policy.arm_observations)
+            standing = Standing(self._policy.estimator.observations, self._plays, self._policy.floor_counts.weighed)
             seed = (self._seed, decision_id)
             position = choose(scores, self._rule, standing, explore=True, seed=seed).position
         self._plays[position] += 1

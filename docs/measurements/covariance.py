@@ -31,7 +31,7 @@ def regrets(environment: ContextualArms, runs: int) -> FloatArray:
         drawn = Sampler(environment, 0, [seed]).draw(ROUNDS)
         plays = [0, 0]
         for number, features in enumerate(drawn.features[0]):
-            standing = Standing(number, plays, policy.arm_observations)
+            standing = Standing(number, plays, policy.floor_counts.weighed)
             arm = choose(policy.score(features), rule, standing, explore=True, seed=(seed, str(number))).position
             plays[arm] += 1
             risks = drawn.risks[0, number]

@@ -55,7 +55,7 @@ def play(rewards: Floats, level: float, seed: int) -> tuple[Policy, NDArray[np.i
     policy, rule = build_policy(configuration, configuration, arms=arms), exploration_rule(configuration)
     blocks, nothing, plays, chosen = np.arange(arms), np.zeros(0), [0] * arms, np.zeros(rounds, dtype=np.int64)
     for number in range(rounds):
-        standing = Standing(number, plays, policy.arm_observations)
+        standing = Standing(number, plays, policy.floor_counts.weighed)
         scores = policy.score(nothing, blocks)
         arm = choose(scores, rule, standing, explore=True, seed=(seed, str(number))).position
         policy.observe(arm, nothing, float(rewards[number, arm]), arm)

@@ -45,7 +45,7 @@ def regret(features: list[dict[str, Any]], seed: int) -> float:
     plays, lost = [0] * ARMS, 0.0
     for number, context in enumerate(contexts):
         values = weights @ np.append((context - CENTER) / SCALE, 1.0)
-        standing = Standing(number, plays, list(policy.arm_observations))
+        standing = Standing(number, plays, list(policy.floor_counts.weighed))
         scores = policy.score(context, np.arange(ARMS))
         arm = choose(scores, rule, standing, explore=True, seed=(seed, str(number))).position
         policy.observe(arm, context, float(values[arm] + noise[number]), arm)

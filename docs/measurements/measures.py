@@ -50,7 +50,7 @@ def regret_of(environment: OwnEnvironment, risk: dict[str, Any], algorithm: dict
     plays, places, nothing, total = [0] * count, np.arange(count), np.zeros(0), 0.0
     for number in range(ROUNDS):
         scores = policy.score(features[number]) if is_shared else policy.score(nothing, places)
-        standing = Standing(number, plays, policy.arm_observations)
+        standing = Standing(number, plays, policy.floor_counts.weighed)
         arm = choose(scores, rule, standing, explore=True, seed=(seed, str(number))).position
         plays[arm] += 1
         total += float(risks[number].max() - risks[number, arm])

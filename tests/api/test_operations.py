@@ -9,6 +9,7 @@ from urllib.parse import urljoin, urlsplit
 import httpx
 import pytest
 
+from prudent.core.measures import MEASURES
 from tests.api.contract import Json, create, disjoint, multi_armed, new_id, ok, problem, read, reward, select, shared
 
 OPERATIONS = {
@@ -172,7 +173,7 @@ def test_openapi_unions_have_discriminators(openapi: Json) -> None:
     for schema in ("CampaignConfiguration", "CampaignReply"):
         properties = openapi["components"]["schemas"][schema]["properties"]
         for name, tag, kinds in (
-            ("risk", "measure", {"mean", "expectile", "entropic"}),
+            ("risk", "measure", {measure.name for measure in MEASURES}),
             ("model", "type", {"shared", "disjoint", "multi-armed"}),
         ):
             union = properties[name]
@@ -184,7 +185,7 @@ def test_openapi_unions_have_discriminators(openapi: Json) -> None:
 def test_openapi_states_the_ranges(openapi: Json) -> None:
     """A user would learn a limit only by meeting it."""
     schemas = openapi["components"]["schemas"]
-    dimension = schemas["SharedModel"]["properties"]["dimension"]
+    dimension, _ = schemas["SharedModel"]["properties"]["dimension"]["anyOf"]  # or null, where features are named
     assert (dimension["minimum"], dimension["maximum"]) == (1, 512)
     assert schemas["CampaignConfiguration"]["properties"]["arms"]["maxItems"] == 1_000
     assert schemas["CampaignConfiguration"]["properties"]["seed"]["maximum"] == 2**53 - 1

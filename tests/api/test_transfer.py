@@ -168,7 +168,7 @@ def test_a_changed_byte(api: httpx.Client, exported: list[Json]) -> None:
     content = file_of(exported)
     for old, new in ((b'"propensity":1.0', b'"propensity":0.5'), (b'"exploration":1.0', b'"exploration":2.0')):
         assert old in content
-        assert "digest" in assert_refused(api, content.replace(old, new, 1), 422, f"line {len(exported)}")["detail"]
+        assert "digest" in assert_refused(api, content.replace(old, new, 1), 422)["detail"]
     for garbage in (b"\x00", b"\xff\xfe", b"[" * 100_000, b"{}", b"null", b"\n", b'{"kind":"header"}', b"PK\x03\x04"):
         assert_refused(api, garbage, 422, "line 1")
     bring(api, content)
@@ -252,6 +252,8 @@ def test_decisions_of_another_campaign_are_not_taken_over(api: httpx.Client, exp
         for one in copy:
             if one.get(name) == old and (line == LOG or one["kind"] == "decision"):
                 one[name] = taken
+            if one["kind"] not in {"header", "trailer"} and "digest" in one:
+                one["digest"] = None  # as in files of older versions: those of this one would not fit the row
         assert_refused(api, file_of(copy), 409)
         assert reward(api, taken, 0.5)["campaign_id"] == campaign_id
     bring(api, file_of(exported))

@@ -53,7 +53,7 @@ def play(configuration: CampaignConfiguration, scale: float, offset: float, kind
         noise, luck = generator.normal(size=ARMS), generator.random(ARMS)
         rewards = means + noise + features[:, 0] if kind == "normal" else (luck < means / 3).astype(np.float64)
         scores = policy.score(features) if is_shared else policy.score(context, np.arange(ARMS))
-        standing = Standing(policy.estimator.observations, plays, policy.arm_observations)
+        standing = Standing(policy.estimator.observations, plays, policy.floor_counts.weighed)
         arm = choose(scores, rule, standing, explore=True, seed=(0, str(number))).position
         x = features[arm] if is_shared else context
         policy.observe(0 if is_shared else arm, x, float(scale * rewards[arm] + offset), arm)

@@ -133,12 +133,19 @@ def test_restore_returns_to_the_mark(kind: str) -> None:
     assert learner.features_above_bound <= 30
 
 
-def test_a_reward_that_repeats_the_arms_first_one_counts_a_tenth_for_the_floor() -> None:
+def test_a_reward_that_repeats_the_arms_lowest_counts_little_for_the_floor() -> None:
     """An arm that pays seldom would look known after ten zeros, and never be found again."""
     learner = policy("ridge", 2)
-    for reward in (0.0, 0.0, 10.0, 0.0):
+    for reward in (0.0, 0.0, 0.0):
         learner.observe(0, np.ones(2), reward, 0)
-    assert learner.arm_observations == pytest.approx([2.2, 0.0])
+    assert learner.floor_counts.weighed == pytest.approx([1.0 + 2 / 5, 0.0])  # it may be constant
+    learner.observe(0, np.ones(2), 10.0, 0)
+    assert learner.floor_counts.weighed == pytest.approx([2.0 + 2 / 12, 0.0])  # it pays seldom
+    assert learner.floor_counts.counts == [4, 0]
+    careful = policy("ridge", 1)
+    for reward in (0.9, 0.9, 0.9, -1.0, 0.9):
+        careful.observe(0, np.ones(2), reward, 0)
+    assert careful.floor_counts.weighed == [5.0]  # what it pays seldom is worse, so nothing is missed
     learner.mark()
     learner.observe(1, np.ones(2), 5.0, 1)
     learner.restore()
@@ -149,7 +156,7 @@ def test_a_reward_that_repeats_the_arms_first_one_counts_a_tenth_for_the_floor()
     for known in (learner, loaded):
         for arm, reward in ((0, 0.0), (1, 7.0), (1, 7.0)):
             known.observe(arm, np.ones(2), reward, arm)
-        assert known.arm_observations == pytest.approx([2.3, 1.1])
+        assert known.floor_counts.weighed == pytest.approx([2.0 + 3 / 12, 1.2])
 
 
 @pytest.mark.parametrize("kind", [kind for kind in ESTIMATORS if not kind.startswith("exact")])

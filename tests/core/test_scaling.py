@@ -74,7 +74,7 @@ def state_of(learner: Policy) -> list[bytes]:
     assert seen is not None
     scores = learner.score(np.array([50.0, 1.0]), np.array([0, 1]))
     parts = (learner.parameters(), learner.feature_map.center, learner.feature_map.scale, scores.estimates)
-    counts = (scores.bonuses, seen.low, seen.high, seen.others, np.array(learner.arm_observations))
+    counts = (scores.bonuses, seen.low, seen.high, seen.others, np.array(learner.floor_counts.weighed))
     return [part.tobytes() for part in parts + counts]
 
 

@@ -31,9 +31,6 @@ SCALE_RATE = 0.055
 """s = SCALE_RATE log(2 + n): about 0.25 at a hundred observations, 0.38 at a thousand, 0.51 at ten thousand."""
 FLOOR_SHARE = 0.1
 """Of the decisions, drawn at random: the floor looks only in these, so that delayed rewards cause no burst."""
-REPEAT_WEIGHT = 0.1
-"""What an observation counts for the floor that repeats its arm's first reward. An arm that has paid 0 ten times may be
-one that pays seldom: a few more zeros are no news of that."""
 TIE_TOLERANCE = 1e-9
 """Relative to the largest index: what is closer than this is equal, and its arms share the probability."""
 PROPENSITY_MIN = 2.0**-64
@@ -236,7 +233,7 @@ class Standing:
 
     learned: how many observations the scores rest on, for the scale of the multiplier and for the floor.
     plays: how often each was played, None for one that is not registered; or None where none can be below its warm-up.
-    observations: of each candidate, repeats weighed by REPEAT_WEIGHT, inf for one that is not registered; or None
+    observations: of each candidate, as `prudent.core.floor` weighs them, inf for one that is not registered; or None
     where the rule has no floor.
     """
 

@@ -18,7 +18,8 @@ from prudent.core.confidence import Confidence, ConfidenceSettings
 from prudent.core.encoding import Encoder
 from prudent.core.estimators import Estimator
 from prudent.core.estimators.blocks import check_observation
-from prudent.core.exploration import REPEAT_WEIGHT, Scores
+from prudent.core.exploration import Scores
+from prudent.core.floor import FloorCounts
 from prudent.core.intervals import RiskIntervals, risk_intervals
 from prudent.core.measures import Measure
 from prudent.core.scaling import Observed, Scaling, Seen
@@ -141,10 +142,8 @@ class Policy:
         self.features_above_bound = 0
         self.version = 0
         """Rises with everything that may change a score."""
-        self.arm_observations = [0.0] * arms
-        """Of each registered arm since then, for the floor; one that repeats the arm's first reward counts a tenth."""
-        self._first_rewards = [0.0] * arms
-        self._marked = 0, self.arm_observations.copy(), self._first_rewards.copy()
+        self.floor_counts = FloorCounts(arms)
+        self._marked = 0
         self._blocks_at_creation = blocks_at_creation
         is_self_scaled = confidence.bonus == "self-scaled"
         self._sums = ScoreSums(self.loss, arms, len(estimator.theta)) if is_self_scaled else None
@@ -172,8 +171,7 @@ class Policy:
 
     def add_arm(self, *, has_block: bool) -> None:
         """Register one more arm. has_block: whether it has parameters of its own (disjoint model)."""
-        self.arm_observations.append(0.0)
-        self._first_rewards.append(0.0)
+        self.floor_counts.add_arm()
         self.version += 1
         if self._sums is not None:
             self._sums.add_arm()
@@ -203,11 +201,7 @@ class Policy:
         if self.seen is not None:
             self.seen.add(features, self._categories)
         if arm is not None:
-            if self.arm_observations[arm] == 0.0:
-                self._first_rewards[arm] = reward
-                self.arm_observations[arm] = 1.0
-            else:
-                self.arm_observations[arm] += REPEAT_WEIGHT if reward == self._first_rewards[arm] else 1.0
+            self.floor_counts.observe(arm, reward)
         if self._sums is not None:
             # a score is that at the estimate just after its observation, whenever the estimate is next asked for
             self._changed.update(self.estimator.refresh())
@@ -333,10 +327,10 @@ class Policy:
         """Remember this state; ``restore`` returns to it exactly. A new mark forgets the last one."""
         self._kept = None
         self.estimator.mark()
-        for part in (self.centre, self.scaling, self.seen, self._sums):
+        for part in (self.centre, self.scaling, self.seen, self._sums, self.floor_counts):
             if part is not None:
                 part.mark()
-        self._marked = self.features_above_bound, self.arm_observations.copy(), self._first_rewards.copy()
+        self._marked = self.features_above_bound
 
     def restore(self) -> None:
         """Undo everything since the mark."""
@@ -344,11 +338,10 @@ class Policy:
             self.estimator, self.centre, self.feature_map, self._earlier_counts = self._kept
             self._kept = None
         self.estimator.restore()
-        for part in (self.centre, self.scaling, self.seen, self._sums):
+        for part in (self.centre, self.scaling, self.seen, self._sums, self.floor_counts):
             if part is not None:
                 part.restore()
-        self.features_above_bound, counts, first = self._marked
-        self.arm_observations, self._first_rewards = counts.copy(), first.copy()
+        self.features_above_bound = self._marked
         self.set_index(self.confidence.settings, self.exploration)
 
     def dump(self) -> bytes | None:
@@ -356,12 +349,12 @@ class Policy:
         if not self.estimator.has_snapshots:
             return None
         self.refresh()  # the arrays then depend on the log only, not on when they were last asked for
-        parts = [part.arrays() for part in (self.centre, self.scaling, self.seen, self._sums) if part is not None]
-        counted = {
-            "features_above_bound": np.array(self.features_above_bound),
-            "arm_observations": np.array(self.arm_observations, dtype=np.float64),
-            "first_rewards": np.array(self._first_rewards, dtype=np.float64),
-        }
+        parts = [
+            part.arrays()
+            for part in (self.centre, self.scaling, self.seen, self._sums, self.floor_counts)
+            if part is not None
+        ]
+        counted = {"features_above_bound": np.array(self.features_above_bound)}
         arrays = {name: one for part in parts for name, one in part.items()}
         return pack({**self.estimator.arrays(), **arrays, **counted})
 
@@ -371,10 +364,8 @@ class Policy:
         blocks = len(self.estimator.theta)
         try:
             above_bound = int(arrays.pop("features_above_bound"))
-            counts: list[float] = arrays.pop("arm_observations").tolist()
-            first: list[float] = arrays.pop("first_rewards").tolist()
             self.estimator.load(arrays)
-            for part in (self.centre, self.scaling, self.seen, self._sums):
+            for part in (self.centre, self.scaling, self.seen, self._sums, self.floor_counts):
                 if part is not None:
                     part.load(arrays)
         except (KeyError, ValueError) as error:
@@ -382,8 +373,6 @@ class Policy:
         if self.scaling is not None and isinstance(self.feature_map, Encoder):
             self.feature_map = self.feature_map.scaled_by(self.scaling.center, self.scaling.scale)
         self.features_above_bound = above_bound
-        self.arm_observations[: len(counts)] = counts
-        self._first_rewards[: len(first)] = first
         for _ in range(blocks - len(self.estimator.theta)):
             self.estimator.add_block()
         self._everything_is_stale = True

@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-FORMAT_VERSION = 11
+FORMAT_VERSION = 12
 _CHECKSUM_BYTES = 16
 
 

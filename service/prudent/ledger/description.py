@@ -311,7 +311,7 @@ def _about_small_features(state: CampaignState) -> str | None:
     if policy.feature_map.intercept:
         counts = estimator.gram[:, -1, -1].tolist()
     else:
-        counts = [estimator.observations] if state.shared else policy.arm_observations
+        counts = [estimator.observations] if state.shared else policy.floor_counts.counts
     blocks = [block for block, count in enumerate(counts) if count >= RIDGE_OBSERVATIONS]
     if not blocks:
         return None

@@ -154,7 +154,7 @@ def _standing(state: CampaignState, candidates: list[Candidate]) -> Standing:
     if state.warming:
         plays = [None if one.position is None else state.plays[one.position] for one in candidates]
     if state.rule.floor:
-        counts = state.policy.arm_observations
+        counts = state.policy.floor_counts.weighed
         observations = [inf if one.position is None else counts[one.position] for one in candidates]
     return Standing(state.policy.estimator.observations, plays, observations)
 

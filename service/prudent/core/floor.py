@@ -1,0 +1,81 @@
+"""How much of each registered arm has been seen, for the floor of the exploration.
+
+An arm that pays seldom looks like one that never pays: an observation that repeats its arm's lowest reward weighs less
+than one. The weights come from simulations: docs/decisions/0024-drawn-multiplier.md.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+Arrays = dict[str, NDArray[np.float64] | NDArray[np.signedinteger]]
+
+REPEAT_WEIGHT = 1.0 / 12.0
+"""What an observation counts that repeats its arm's lowest reward, where the arm has paid more, too."""
+CONSTANT_WEIGHT = 0.2
+"""The same where the arm has never paid anything else, and may be constant."""
+
+
+class FloorCounts:
+    """The counts of the arms, by order of registration; a fold of the log.
+
+    counts: observations since the arm was registered. weighed: what they count for the floor.
+    """
+
+    def __init__(self, arms: int) -> None:
+        self.counts = [0] * arms
+        self.weighed = [0.0] * arms
+        self._repeats = [0] * arms
+        self._lowest = [0.0] * arms
+        self.mark()
+
+    def add_arm(self) -> None:
+        """Register one more."""
+        self.counts.append(0)
+        self.weighed.append(0.0)
+        self._repeats.append(0)
+        self._lowest.append(0.0)
+
+    def observe(self, arm: int, reward: float) -> None:
+        """Count one observation."""
+        if not self.counts[arm] or reward < self._lowest[arm]:
+            self._lowest[arm], self._repeats[arm] = reward, 0
+        elif reward == self._lowest[arm]:
+            self._repeats[arm] += 1
+        self.counts[arm] += 1
+        self._weigh(arm)
+
+    def _weigh(self, arm: int) -> None:
+        count, repeats = self.counts[arm], self._repeats[arm]
+        weight = CONSTANT_WEIGHT if count - repeats == 1 else REPEAT_WEIGHT
+        self.weighed[arm] = count - repeats + weight * repeats
+
+    def mark(self) -> None:
+        """Remember this state for ``restore``."""
+        self._marked = self.counts.copy(), self.weighed.copy(), self._repeats.copy(), self._lowest.copy()
+
+    def restore(self) -> None:
+        """Return to the mark."""
+        counts, weighed, repeats, lowest = self._marked
+        self.counts, self.weighed = counts.copy(), weighed.copy()
+        self._repeats, self._lowest = repeats.copy(), lowest.copy()
+
+    def arrays(self) -> Arrays:
+        """Return the state, for a snapshot."""
+        return {
+            "arm_counts": np.array(self.counts, dtype=np.int64),
+            "arm_repeats": np.array(self._repeats, dtype=np.int64),
+            "arm_lowest_rewards": np.array(self._lowest, dtype=np.float64),
+        }
+
+    def load(self, arrays: Arrays) -> None:
+        """Take over a snapshot's arrays, of these arms or the first of them. Raises KeyError and ValueError."""
+        counts: list[int] = arrays.pop("arm_counts").tolist()
+        repeats: list[int] = arrays.pop("arm_repeats").tolist()
+        lowest: list[float] = arrays.pop("arm_lowest_rewards").tolist()
+        if not len(counts) == len(repeats) == len(lowest) <= len(self.counts):
+            raise ValueError("the counts of arms do not fit together")
+        known = len(counts)
+        self.counts[:known], self._repeats[:known], self._lowest[:known] = counts, repeats, lowest
+        for arm in range(known):
+            if counts[arm]:
+                self._weigh(arm)
