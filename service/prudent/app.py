@@ -2,13 +2,16 @@
 
 import asyncio
 import gc
+import multiprocessing
+import os
+import signal
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from importlib.metadata import version
-from os import environ
 from pathlib import Path
 
+import structlog
 from fastapi import FastAPI
 from threadpoolctl import threadpool_limits
 
@@ -34,6 +37,8 @@ from prudent.security.sessions import Sessions
 from prudent.settings import Settings, read_settings
 from prudent.store.engines import create_read_engine, create_write_engine, parse_database_url
 from prudent.store.read_pool import Reader
+
+logger = structlog.get_logger(__name__)
 
 YOUNG_OBJECTS_MAX = 10_000
 """Before they are looked at for cycles: a batch with its requests has thousands, and makes hardly any garbage."""
@@ -61,6 +66,7 @@ def create_app(settings: Settings, metrics_folder: Path | None = None) -> FastAP
         # one thread a product: replays are then equal to the last bit, and small matrices are faster
         with threadpool_limits(1):
             ledger.start()
+            leave_with_parent()
             if settings.demo:
                 await create_demo(ledger)
             await authentication.load_keys(ring, sessions, read)
@@ -115,6 +121,21 @@ def create_app(settings: Settings, metrics_folder: Path | None = None) -> FastAP
     return app
 
 
+def leave_with_parent() -> None:
+    """Stop this worker, gracefully, when the process that started it is gone: nobody could stop or replace it."""
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+    loop, sentinel = asyncio.get_running_loop(), parent.sentinel
+
+    def leave() -> None:
+        loop.remove_reader(sentinel)
+        logger.error("the parent process is gone: this worker stops")
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    loop.add_reader(sentinel, leave)
+
+
 def trace_requests(app: FastAPI) -> Callable[[], None]:
     """Trace all that the application answers; what to call when it stops. Needs the extra `telemetry`."""
     from prudent.observability import tracing
@@ -128,5 +149,5 @@ def create_app_from_environment() -> FastAPI:
     """For uvicorn's worker processes, which get their settings from the environment."""
     settings = read_settings()
     logs.configure(settings.log_level)
-    folder = environ.get(FOLDER_VARIABLE) if settings.workers > 1 else None
+    folder = os.environ.get(FOLDER_VARIABLE) if settings.workers > 1 else None
     return create_app(settings, None if folder is None else Path(folder))

@@ -13,7 +13,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import SQLAlchemyError
 
 from prudent.settings import Settings
-from prudent.store.engines import NEW_FILE_MODE, create_write_engine, parse_database_url
+from prudent.store.engines import NEW_FILE_MODE, check_encoding, create_write_engine, parse_database_url
 from prudent.store.keys import valid_keys
 from prudent.store.schema import current_revision, latest_revision, migrate
 
@@ -56,10 +56,17 @@ def prepare(settings: Settings) -> FileLock | None:
         _check_schema(engine)
         _check_access(settings, engine)
     except SQLAlchemyError as error:
-        raise NotServableError(f"the database does not answer: {error.__cause__ or error}") from error
+        raise NotServableError(_explain(str(error.__cause__ or error))) from error
     finally:
         engine.dispose()
     return lock
+
+
+def _explain(error: str) -> str:
+    """What a database that cannot be used says, and what to do if it is only read."""
+    if "read-only" not in error:
+        return f"the database does not answer: {error}"
+    return f"the database is read-only, so nothing could be recorded: name the primary, or make it writable ({error})"
 
 
 def _lock_file(url: URL, workers: int) -> FileLock:
@@ -155,6 +162,7 @@ def _check_durability(engine: Engine) -> None:
         if engine.dialect.name == "sqlite":
             _check_pages(connection)
             return
+        check_encoding(connection)
         for setting in ("fsync", "synchronous_commit"):
             if connection.execute(text(f"SHOW {setting}")).scalar_one() == "off":
                 raise NotServableError(f"PostgreSQL runs with {setting}=off, so commits may be lost: turn it on")

@@ -12,6 +12,7 @@ from sqlalchemy import Connection, event, text
 
 from prudent.errors import (
     ConflictError,
+    DatabaseUnavailableError,
     NotFoundError,
     OverloadedError,
     UnknownOutcomeError,
@@ -286,3 +287,21 @@ def test_eviction_forgets_nothing(make_worker: Callable[..., Worker]) -> None:
     worker.ledger._states.evict()
     assert len(worker.ledger._states) == 1
     assert [worker.one(Describe(name)).state_digest for name in ("x", "y")] == before
+
+
+def test_exhausted_memory_is_made_room_in(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """F9. The states that fill the memory would stay, and half of an update in one of them."""
+    for name in ("x", "y"):
+        worker.create(name)
+        worker.one(Observe(name, [WarmStart("a", 1.0)] * 3))
+    before = [worker.one(Describe(name)).state_digest for name in ("x", "y")]
+    with monkeypatch.context() as patched:
+        patched.setattr("prudent.core.policy.Policy.observe", _run_out_of_memory)
+        (outcome,) = worker.run(Observe("x", [WarmStart("a", 2.0)]))
+    assert isinstance(outcome, DatabaseUnavailableError)
+    assert [state.campaign_id for state in worker.ledger._states] == []
+    assert [worker.one(Describe(name)).state_digest for name in ("x", "y")] == before
+
+
+def _run_out_of_memory(*_: object) -> None:
+    raise MemoryError

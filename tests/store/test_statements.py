@@ -56,7 +56,7 @@ def test_errors_are_those_that_sqlalchemy_raises(engine: Engine, kind: str) -> N
     ]
     raised = []
     for way in ways:
-        with engine.connect() as connection, connection.begin(), pytest.raises(DBAPIError) as caught:
+        with pytest.raises(DBAPIError) as caught, engine.connect() as connection, connection.begin():
             way(connection, text, (SENT,))
         raised.append(caught.value)
     expected = raised[0]

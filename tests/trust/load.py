@@ -20,6 +20,7 @@ CAMPAIGNS = {
 }
 SUCCESS = 200
 UNAVAILABLE = 503
+NOT_FOUND = 404
 
 Request = tuple[str, dict[str, Any]]
 
@@ -114,15 +115,19 @@ class Load:
         return success
 
 
-def send_again(url: str, record: Record) -> None:
-    """What got no answer is sent again, until each has one. Raises AssertionError where one is refused."""
+def send_again(url: str, record: Record, *, gone: bool = False) -> None:
+    """What got no answer is sent again, until each has one. Raises AssertionError where one is refused.
+
+    gone: a reward may be for a decision that the database has lost, and be answered 404.
+    """
+    accepted = {SUCCESS, UNAVAILABLE, *([NOT_FOUND] if gone else [])}
     with httpx.Client(base_url=url, timeout=30, trust_env=False) as http:
         for _ in range(100):
             unknown, record.unknown = record.unknown, []
             for path, body in sorted(unknown, key=lambda request: request[0], reverse=True):  # selects first
                 reply = http.post(path, json=body)
                 record.note((path, body), reply)
-                assert reply.status_code in {SUCCESS, UNAVAILABLE}, reply.text
+                assert reply.status_code in accepted, reply.text
             if not record.unknown:
                 return
     raise AssertionError(f"still without an answer: {record.unknown[:3]}")

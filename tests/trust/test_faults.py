@@ -16,7 +16,7 @@ import pytest
 from prudent.ledger.commands import Decision, Select
 from prudent.settings import Limits
 from prudent.store.engines import create_write_engine, parse_database_url
-from prudent.store.postgres import TimeLimitedConnection
+from prudent.store.postgres import LimitedConnection
 from prudent.store.schema import migrate as migrate_schema
 from tests.conftest import MakeServer
 from tests.ledger.conftest import Worker
@@ -132,7 +132,7 @@ def test_a_postgres_that_stalls(
 
 @pytest.fixture
 def lone_worker(lone_database: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Worker]:
-    monkeypatch.setattr(TimeLimitedConnection, "seconds_max", 1.0)
+    monkeypatch.setattr(LimitedConnection, "seconds_max", 1.0)
     engine = create_write_engine(parse_database_url(lone_database))
     migrate_schema(engine)
     engine.dispose()

@@ -96,6 +96,9 @@ def describe_error(error: Exception) -> dict[str, Any]:
     """The problem for one of our own errors; a defect is logged and not shown."""
     if isinstance(error, UnavailableError):
         return problem(503, error.message)
+    if isinstance(error, MemoryError):
+        logger.error("memory is exhausted")
+        return problem(503, "memory is exhausted: try again")
     status = STATUSES.get(type(error))
     if status is None:
         logger.error("request failed", exc_info=error)
@@ -203,7 +206,8 @@ def install(app: FastAPI) -> None:
 
     async def on_own(_request: Request, error: Exception) -> Response:
         body = describe_error(error)
-        headers = {"Retry-After": str(error.retry_after_seconds)} if isinstance(error, UnavailableError) else None
+        seconds = getattr(error, "retry_after_seconds", UnavailableError.retry_after_seconds)
+        headers = {"Retry-After": str(seconds)} if body["status"] == 503 else None
         return respond(body, headers)
 
     async def on_validation(_request: Request, error: Exception) -> Response:

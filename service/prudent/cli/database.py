@@ -37,7 +37,7 @@ def opened_database(database_url: str | None, *, read_only: bool = False) -> Ite
         url = parse_database_url(database_url or settings.database_url)
         _refuse_missing_file(url)
         inform(f"database: {described(url)}")
-        engine = create_read_engine(url) if read_only else create_write_engine(url)
+        engine = create_read_engine(url, may_be_standby=True) if read_only else create_write_engine(url)
         try:
             with engine.connect() as connection:
                 check_revision(connection)

@@ -18,7 +18,7 @@ from prudent.ledger.commands import Select
 from prudent.ledger.selection import Candidate, find_candidates, weigh
 from prudent.ledger.state import CampaignState, Writes
 from prudent.store.campaigns import CampaignRow
-from prudent.store.log import FoldRow
+from prudent.store.log import fold_row
 from prudent.store.statements import features_from_bytes
 from prudent.store.tables import ArmRow, DecisionRow
 
@@ -57,7 +57,7 @@ class Replay:
         while self._next < len(self._rows) and self._rows[self._next].sequence <= seen:
             row = self._rows[self._next]
             self._join(row.sequence - 1)
-            self.state.fold(FoldRow(row.sequence, row.arm_id, row.features, row.reward))
+            self.state.fold(fold_row(row))
             if row.decision_id is None:
                 self.count_play(row.arm_id)
             self._next += 1

@@ -31,17 +31,16 @@ from prudent.ledger.commands import (
     Select,
 )
 from prudent.ledger.description import compare_arms, describe, known_report
+from prudent.ledger.loading import catch_up, open_state, use_snapshot
 from prudent.ledger.quarantine import BAD_ROWS
 from prudent.ledger.queue import Shares
 from prudent.ledger.state import (
     LARGE_BYTES,
+    AnotherDatabaseError,
     CampaignState,
     RecentDecisions,
     States,
     Writes,
-    catch_up,
-    open_state,
-    use_snapshot,
 )
 from prudent.store import campaigns, categories, decisions, log
 from prudent.store.campaigns import Standing
@@ -224,6 +223,10 @@ class Batch:
 
     def _read_standings(self, keys: set[int]) -> None:
         self._standings = campaigns.read_standings(self._connection, keys)
+        for standing in self._standings.values():
+            if self._states.epoch not in {None, standing.epoch}:
+                raise AnotherDatabaseError(f"{self._states.epoch} became {standing.epoch}")
+            self._states.epoch = standing.epoch
         clocks = [standing.now for standing in self._standings.values() if standing.now is not None]
         self._now = max(clocks) if clocks else self._clock()
         ended = [row.decision_id for row in self._remembered.values() if self._name_of(row.key) is None]
@@ -252,7 +255,8 @@ class Batch:
                 if behind > BEHIND_MAX or state.takes_long(behind):
                     self._behind.add(key)
                     continue
-                catch_up(self._connection, state)
+                if state.sequence != state.target:
+                    catch_up(self._connection, state)
             except BAD_ROWS as error:
                 self._states.drop(key)
                 quarantine.put(key, standing.campaign_id, error, self._clock())
@@ -278,6 +282,8 @@ class Batch:
     def _state_at(self, key: int, standing: Standing) -> CampaignState | None:
         state = self._states.get(key)
         if state is not None and state.sequence > standing.head:
+            raise AnotherDatabaseError(f"the log of campaign {key} ends at {standing.head}, before {state.sequence}")
+        if state is not None and state.standing.epoch != standing.epoch:  # loaded before the database became another
             self._states.drop(key)
             state = None
         if state is None:

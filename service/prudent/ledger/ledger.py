@@ -22,15 +22,17 @@ from prudent.errors import (
 from prudent.ledger.administration import Administration, CampaignRecord, administer
 from prudent.ledger.batch import Batch, StaleDirectoryError
 from prudent.ledger.commands import Command, Deferred, Failed, Outcome, Postponed, Result
+from prudent.ledger.health import Health
 from prudent.ledger.lending import Lending
+from prudent.ledger.loading import held
 from prudent.ledger.maintenance import Maintenance
 from prudent.ledger.quarantine import Quarantine
 from prudent.ledger.queue import CommandQueue, Entry, Ticket
-from prudent.ledger.state import RecentDecisions, States
+from prudent.ledger.state import AnotherDatabaseError, RecentDecisions, States
 from prudent.observability.metrics import Metrics
 from prudent.settings import Limits
 from prudent.store import campaigns
-from prudent.store.failures import Failure, classify, probe_writes
+from prudent.store.failures import Failure, classify
 from prudent.store.statements import HeldConnection, check_file
 
 logger = structlog.get_logger(__name__)
@@ -39,8 +41,6 @@ RERUNS_MAX = 3
 MAINTENANCE_SECONDS = 1.0
 RECENT_BYTES_MAX = 16 * 2**20
 """For decisions held until their rewards arrive."""
-STALL_SECONDS = 5.0
-"""If a batch takes longer, the worker reports that it is not ready."""
 
 _COUNTED = (CampaignBusyError, DatabaseUnavailableError, QuarantinedError, UnknownOutcomeError)
 
@@ -61,8 +61,7 @@ class Ledger:
         self._maintenance = Maintenance(write, read, self._states, clock=clock, limits=limits)
         self._lending = Lending(self._states, self._queue, read, clock, self._settle)
         self._thread, self._stopping = threading.Thread(target=self._serve, name="ledger"), False
-        self._refused: str | None = None
-        self._busy_since: float | None = None
+        self._health = Health(write, self._held)
 
     # The event loop's side
 
@@ -88,10 +87,7 @@ class Ledger:
         """Why commands cannot be recorded at the moment; None if nothing prevents it, as far as is known."""
         if not self._thread.is_alive():
             return "the ledger's thread has ended"
-        busy_since = self._busy_since
-        if busy_since is not None and time.monotonic() - busy_since > STALL_SECONDS:
-            return "a transaction has been running for too long"
-        return self._refused
+        return self._health.fault
 
     @property
     def quarantine(self) -> Quarantine:
@@ -168,7 +164,8 @@ class Ledger:
     def _maintain(self) -> None:
         try:
             due = self._maintenance.run()
-        except Exception:
+        except Exception as error:
+            self._make_room(error)
             logger.exception("maintenance failed")
             return
         if due:
@@ -177,51 +174,28 @@ class Ledger:
         if key is not None and key not in self._lending.waiting:
             self._lending.lend(key, self._maintenance.write_large, None)
         self._states.evict()
-        self._probe()
+        self._health.probe()
         self._metrics.quarantined.set(len(self._states.quarantine.entries))
         self._metrics.damaged.set(len(self._states.quarantine.damaged))
         self._metrics.states.set(len(self._states))
         self._metrics.states_bytes.set(self._states.nbytes)
 
-    def _probe(self) -> None:
-        """Check whether a database that refused to write accepts rows again, and whether SQLite's file is still there.
-
-        A worker that is not ready, or idle, gets no requests that would show it.
-        """
-        if self._refused is None and self._write.dialect.name != "sqlite":
-            return
-        try:
-            if self._refused is None:
-                with self._held.use() as connection:
-                    check_file(connection)
-                return
-            with self._write.begin() as connection:
-                check_file(connection)
-                probe_writes(connection)
-        except Exception as error:  # noqa: BLE001  # still not writable, or not any more
-            if self._refused is None:
-                self._refuse(error)
-            else:
-                logger.warning("the database is still not writable", error=str(getattr(error, "orig", error)))
-        else:
-            self._refused = None
-            logger.info("the database is writable again")
-
     def _execute(self, entries: list[Entry]) -> None:
         """Run entries to their outcomes, whatever happens: no error may end the thread or leave a caller waiting."""
         started = time.perf_counter()
-        self._busy_since = time.monotonic()
+        self._health.busy_since = time.monotonic()
         try:
             if entries[0].command.is_batched:
                 outcomes = self._run_batch([entry.command for entry in entries])  # type: ignore[misc]  # is_batched
             else:
                 outcomes = [self._run_alone(entries[0].command)]  # type: ignore[arg-type]  # not is_batched
         except Exception as error:
+            self._make_room(error)
             logger.exception("a batch failed", commands=len(entries))
             outcomes = [Failed(error)] * len(entries)
         self._metrics.batch_seconds.observe(time.perf_counter() - started)
         self._metrics.batch_commands.observe(len(entries))
-        self._busy_since = None
+        self._health.busy_since = None
         self._settle(entries, outcomes)
 
     def _settle(self, entries: Sequence[Entry], outcomes: list[Any]) -> None:
@@ -279,6 +253,9 @@ class Ledger:
             return [Failed(error)] * len(commands)
         except StaleDirectoryError:
             failure = Failure.RERUN
+        except AnotherDatabaseError as change:
+            self._forget_all(str(change))
+            failure = Failure.RERUN
         except Exception as error:  # noqa: BLE001  # sorted by _give_up or raised to a log there
             failure = classify(error)
             if failure in {Failure.UNAVAILABLE, Failure.DEFECT} or (failure is Failure.LOCKED and skip_locked):
@@ -297,7 +274,7 @@ class Ledger:
 
     def _attempt(self, commands: list[Command], *, skip_locked: bool, lock_all: bool) -> list[Outcome]:
         with self._held.use() as connection:
-            check_file(connection, briefly=self._refused is None)
+            check_file(connection, briefly=self._health.refused is None)
             transaction = connection.begin()
             batch = Batch(
                 connection,
@@ -319,7 +296,7 @@ class Ledger:
             except Exception as error:
                 connection.invalidate(error)  # it may still be inside the transaction
                 batch.forget()
-                self._refused = "the outcome of a commit is unknown"
+                self._health.refused = "the outcome of a commit is unknown"
                 self._metrics.commits.labels("unknown").inc()
                 logger.exception("the outcome of a commit is unknown", commands=len(commands))
                 raise UnknownOutcomeError("the outcome is unknown: send the same request again") from error
@@ -332,10 +309,13 @@ class Ledger:
         self._committed.inc()
         self._count_recorded(batch)
         if batch.writes.decisions or batch.writes.observations:
-            self._refused = None
+            self._health.refused, self._health.wrote = None, True
         return outcomes
 
     def _give_up(self, commands: list[Command], failure: Failure, error: Exception) -> list[Any]:
+        if failure is Failure.LOCKED:  # rows, by another worker, or whole tables, by an operator?
+            blocked = self._health.find_obstacle()
+            failure, error = (failure, error) if blocked is None else (Failure.UNAVAILABLE, blocked)
         if failure is Failure.UNAVAILABLE:
             return [Failed(self._refuse(error))] * len(commands)
         if len(commands) > 1:  # one by one, so that the one that fails or waits affects no other
@@ -347,10 +327,22 @@ class Ledger:
         return [Failed(error)]
 
     def _refuse(self, error: Exception) -> DatabaseUnavailableError:
-        """The error for callers; readiness reports it until something is written again."""
-        logger.warning("the database is not available", error=str(getattr(error, "orig", error)))
-        self._refused = error.message if isinstance(error, LostFileError) else "the database refused to write"
-        return DatabaseUnavailableError("the database is not available: try again")
+        self._make_room(error)
+        return self._health.refuse(error)
+
+    def _make_room(self, error: BaseException) -> None:
+        """Drop everything that can be read again if memory is exhausted, also states that an update left half done."""
+        if isinstance(error, MemoryError):
+            self._states.clear()
+            self._recent.clear()
+            logger.error("memory is exhausted: campaigns' states were dropped, and will be read again")
+
+    def _forget_all(self, change: str) -> None:
+        """Forget what was read from a database that is another one now, and let the loader count what it has lost."""
+        logger.warning("the database is another one: states and recent decisions are read again", change=change)
+        self._lending.report(held(self._states, self._recent))
+        self._states.clear()
+        self._recent.clear()
 
     def _run_alone(self, command: Administration) -> Any:
         for _ in range(RERUNS_MAX):
@@ -374,6 +366,9 @@ class Ledger:
                 self._committed.inc()
                 return administered
             self._metrics.reruns.inc()
+        blocked = self._health.find_obstacle()
+        if blocked is not None:
+            return Failed(self._refuse(blocked))
         return Failed(CampaignBusyError("too many concurrent changes: try again"))
 
 

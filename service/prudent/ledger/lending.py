@@ -13,10 +13,10 @@ from sqlalchemy import Engine
 from prudent.clock import Clock
 from prudent.errors import CommandError, DatabaseUnavailableError
 from prudent.ledger.commands import Failed, Postponed
+from prudent.ledger.loading import Held, load_behind, report_losses
 from prudent.ledger.quarantine import BAD_ROWS
 from prudent.ledger.queue import CommandQueue, Entry
-from prudent.ledger.state import CampaignState, States, open_state, use_snapshot
-from prudent.store import campaigns, log
+from prudent.ledger.state import CampaignState, States
 
 logger = structlog.get_logger(__name__)
 
@@ -88,6 +88,8 @@ class Lending:
             if isinstance(result, BAD_ROWS):
                 self._states.quarantine.put(key, None, result, self._clock())
             elif isinstance(result, Exception):
+                if isinstance(result, MemoryError):
+                    self._states.clear()
                 logger.error("a campaign could not be loaded", key=key, exc_info=result)
                 failed = Failed(DatabaseUnavailableError("the campaign could not be loaded: try again"))
                 self._settle(entries, [failed] * len(entries))
@@ -99,7 +101,17 @@ class Lending:
             self._queue.put_back(entries)
         self.returned.clear()
 
+    def report(self, before: Held) -> None:
+        """Have it counted, off the ledger's thread, what of this the database does not have any more."""
+        self._loader.submit(self._report, before)
+
     # The other threads' side
+
+    def _report(self, before: Held) -> None:
+        try:
+            report_losses(self._read, before)
+        except Exception:
+            logger.exception("what the database has lost could not be counted")
 
     def _borrow(self, state: CampaignState, work: Callable[[CampaignState], Any], entry: Entry | None) -> None:
         found: CampaignState | None = state
@@ -125,31 +137,3 @@ class Lending:
         with self._queue.changed:
             self.returned.append(returned)
             self._queue.changed.notify()
-
-
-def load_behind(read: Engine, key: int, state: CampaignState | None) -> CampaignState | None:
-    """A state close behind its head, read page by page outside any transaction; None if the campaign is gone.
-
-    state: one that is further behind, to go on from.
-    """
-    with read.connect() as connection:
-        if state is None:
-            state = open_state(connection, key)
-            if state is None:
-                return None
-            use_snapshot(connection, state)
-        else:
-            current = campaigns.read_campaign(connection, key)
-            if current is None or current.campaign_id is None:
-                return None
-            if current.revision != state.revision:
-                state.reconfigure(current, campaigns.read_arms(connection, [key])[key])
-    while state.sequence < state.target:
-        with read.connect() as connection:
-            page = log.read_page(connection, key, state.sequence, state.target)
-            standing = campaigns.read_standings(connection, [key]).get(key)
-        if not page or standing is None:
-            return state
-        state.fold_all(page)
-        state.standing = standing
-    return state

@@ -99,7 +99,7 @@ class Maintenance:
             logger.error("a state is not finite and positive semi-definite: no snapshot of it", key=key)
             return
         with self._write.begin() as connection:
-            row = SnapshotRow(key, state.sequence, FORMAT_VERSION, state.fold_digest, dumped)
+            row = SnapshotRow(key, state.sequence, FORMAT_VERSION, state.fold_digest(state.last), dumped)
             log.write_snapshot(connection, row)
         state.snapshot_sequence = state.sequence
 

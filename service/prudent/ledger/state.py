@@ -6,21 +6,19 @@ can be read again. While a batch runs, what it will insert is collected beside t
 """
 
 from collections import OrderedDict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
 import numpy as np
 import structlog
 from numpy.typing import NDArray
-from sqlalchemy import Connection
 
 from prudent.campaigns import Draft, Learned, RowReader, build_policy, exploration_rule, index_settings, stored
 from prudent.core.exploration import Scores
 from prudent.core.policy import Policy, SolverCounts
-from prudent.core.snapshot import FORMAT_VERSION, CorruptSnapshotError
 from prudent.ledger.quarantine import BAD_ROWS, BadRowError, Quarantine
-from prudent.store import campaigns, categories, log
+from prudent.store import log
 from prudent.store.campaigns import CampaignRow, Standing
 from prudent.store.log import FoldRow
 from prudent.store.statements import features_from_bytes
@@ -32,6 +30,12 @@ LARGE_BYTES = 8 * 2**20
 """A state of this size is loaded and dumped off the ledger's thread, which it would hold for too long."""
 FOLD_PRODUCTS_MAX = 15_000_000
 """Observations x features^2: as much as a batch learns at once, a tenth of a second; more is learned in the loader."""
+
+
+class AnotherDatabaseError(Exception):
+    """The database is not the one that memory was read from: restored, restarted, or failed over. Forget, and rerun."""
+
+
 ROW_BYTES = 1_000
 """A decision's row without its features and explanation, roughly."""
 
@@ -59,13 +63,13 @@ class CampaignState:
         self.reader = RowReader(self.creation.model)
         self.vocabulary = self.reader.vocabulary()
         self.sequence = 0
+        self.last: FoldRow | None = None
+        """The last row learned."""
         self.snapshot_sequence = 0
         self.solver_counted = SolverCounts(0, 0, 0)
         self._is_warm = False
         self.revision = row.revision
-        self.standing = Standing(
-            row.key, row.campaign_id, row.status, row.revision, row.learn_limit, row.head, None, None
-        )
+        self.standing = Standing(row.key, row.campaign_id, row.status, row.revision, row.learn_limit, row.head)
         self.command_seconds = 0.0
         """What a command took lately, on average."""
         self.scored: tuple[object, Scores] | None = None
@@ -75,7 +79,7 @@ class CampaignState:
         self.described: tuple[object, object] | None = None
         """The last report, and the state that it belongs to."""
         self._set_arms(arms)
-        self._marked = (0, self.standing, list(self.plays))
+        self._marked: tuple[int, FoldRow | None, Standing, list[int]] = (0, None, self.standing, list(self.plays))
 
     @property
     def campaign_id(self) -> str:
@@ -103,6 +107,11 @@ class CampaignState:
         return self.standing.learn_limit
 
     @property
+    def anchor(self) -> int:
+        """Where to read the log from, so that the last row learned comes first: the sequence before it."""
+        return self.sequence if self.last is None else self.last.sequence - 1
+
+    @property
     def target(self) -> int:
         """The sequence that the state should reach: min(head, learn_limit)."""
         limit = self.learn_limit
@@ -118,10 +127,13 @@ class CampaignState:
         self._is_warm = all(plays >= warmup for plays in active)
         return not self._is_warm
 
-    @property
-    def fold_digest(self) -> bytes:
-        """Digest of everything but the log that the fold depends on; a snapshot is valid only with the same digest."""
-        return blake2b(self.creation.model_dump_json().encode(), digest_size=16).digest()
+    def fold_digest(self, last: FoldRow | None) -> bytes:
+        """Digest of what the state after this row depends on: a snapshot is valid only with the same digest.
+
+        The row stands for the log up to it: a snapshot must not survive a restore that took its rows back.
+        """
+        content = f"{self.creation.model_dump_json()}{last}"
+        return blake2b(content.encode(), digest_size=16).digest()
 
     def block_of(self, arm_id: str) -> int:
         """The block of parameters that an arm's observations belong to."""
@@ -166,7 +178,7 @@ class CampaignState:
         arm = self.by_id.get(row.arm_id)
         position = None if arm is None or row.sequence <= arm.since else arm.position
         self.policy.observe(self.block_of(row.arm_id), features_from_bytes(row.features), row.reward, position)
-        self.sequence = row.sequence
+        self.sequence, self.last = row.sequence, row
 
     def fold_all(self, rows: Iterable[FoldRow]) -> None:
         """Learn the next rows of the log, as they are stored. Raises BadRowError."""
@@ -189,14 +201,14 @@ class CampaignState:
         self.policy.mark()
         if self.vocabulary.learns:
             self.vocabulary.mark()
-        self._marked = (self.sequence, self.standing, list(self.plays))
+        self._marked = (self.sequence, self.last, self.standing, list(self.plays))
 
     def restore(self) -> None:
         """Return exactly to the saved state."""
         self.policy.restore()
         if self.vocabulary.learns:
             self.vocabulary.restore()
-        self.sequence, self.standing, plays = self._marked
+        self.sequence, self.last, self.standing, plays = self._marked
         self.plays = list(plays)
         self._is_warm = False
 
@@ -245,7 +257,7 @@ class Writes:
         """
         numbered = state.number(row)
         if state.learn_limit is None and not later and state.sequence == numbered.sequence - 1:
-            state.fold(FoldRow(numbered.sequence, row.arm_id, row.features, row.reward))
+            state.fold(log.fold_row(numbered))
         self.observations.append(numbered)
         if state.policy.seen is not None:
             missing, others = state.policy.odd_values(features_from_bytes(row.features))
@@ -254,45 +266,11 @@ class Writes:
         return numbered
 
 
-def open_state(connection: Connection, key: int) -> CampaignState | None:
-    """A state that has folded nothing yet; None if the campaign is gone."""
-    row = campaigns.read_campaign(connection, key)
-    if row is None or row.campaign_id is None:
-        return None
-    state = CampaignState(row, campaigns.read_arms(connection, [key])[key])
-    if state.vocabulary.learns:
-        state.learn_categories(categories.read_categories(connection, [key])[key])
-    return state
-
-
-def use_snapshot(connection: Connection, state: CampaignState) -> None:
-    """Start from the stored snapshot, if it is valid for this state and within its log."""
-    snapshot = log.find_snapshot(connection, state.key)
-    if (
-        snapshot is None
-        or snapshot.format_version != FORMAT_VERSION
-        or snapshot.configuration_digest != state.fold_digest
-        or snapshot.sequence > state.target
-    ):
-        return
-    try:
-        state.policy.load(snapshot.state)
-    except CorruptSnapshotError as error:
-        logger.warning("snapshot is corrupt, folding the log from its start", key=state.key, error=str(error))
-        return
-    state.sequence = state.snapshot_sequence = snapshot.sequence
-
-
-def catch_up(connection: Connection, state: CampaignState) -> None:
-    """Fold what the log has after the state, up to its target."""
-    if state.sequence == state.target:
-        return
-    state.fold_all(log.read_log(connection, state.key, state.sequence, state.target))
-    state.sequence = state.target
-
-
 class States:
     """A bounded cache, least recently used first out. Dropping a state loses nothing: it is a fold of the log."""
+
+    epoch: str | None = None
+    """Of the database that they, and the recent decisions, were read from; None until it is known."""
 
     def __init__(self, bytes_max: int) -> None:
         self._bytes_max = bytes_max
@@ -318,6 +296,16 @@ class States:
         self._states.move_to_end(key)
         self._unmeasured.add(key)
         self._keys[state.campaign_id] = key
+
+    def __iter__(self) -> Iterator[CampaignState]:
+        return (state for state, _ in self._states.values())
+
+    def clear(self) -> None:
+        """Drop all of them, and the names and the epoch."""
+        self._states.clear()
+        self._keys.clear()
+        self._unmeasured.clear()
+        self._bytes, self.epoch = 0, None
 
     def used(self) -> list[CampaignState]:
         """The states put since the last `measure`."""
@@ -394,6 +382,14 @@ class RecentDecisions:
             self._bytes += _bytes_of(row)
         while self._bytes > self._bytes_max:
             self.forget((next(iter(self._rows)),))
+
+    def clear(self) -> None:
+        """Drop all of them."""
+        self._rows.clear()
+        self._bytes = 0
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
 
     def forget(self, ids: Iterable[str]) -> None:
         """Drop decisions that have been rewarded, or whose campaign is gone."""

@@ -10,10 +10,12 @@ from sqlalchemy import Connection, Engine
 
 from prudent.campaigns import Learned, build_policy
 from prudent.core.snapshot import FORMAT_VERSION, CorruptSnapshotError, unpack
+from prudent.ledger.loading import open_state
 from prudent.ledger.quarantine import BAD_ROWS, BadRowError
-from prudent.ledger.state import CampaignState, open_state
+from prudent.ledger.state import CampaignState
 from prudent.store import campaigns, categories, log
 from prudent.store.failures import find_damage
+from prudent.store.log import FoldRow
 from prudent.store.schema import check_revision
 from prudent.store.statements import features_from_bytes
 from prudent.store.tables import SnapshotRow
@@ -104,7 +106,7 @@ def _check_digests(connection: Connection, key: int, head: int, verdict: Verdict
 
 def _replay(connection: Connection, state: CampaignState, live: dict[str, Any] | None, verdict: Verdict) -> None:
     snapshot = log.find_snapshot(connection, state.key)
-    for row in log.read_log(connection, state.key, 0, state.target):
+    for row in _rows(connection, state):
         fault = state.reader.fault(features_from_bytes(row.features), state.vocabulary)
         if fault is not None:
             verdict.faults.append(f"row {row.sequence} of the log is not one of this campaign: {fault}")
@@ -128,9 +130,21 @@ def _replay(connection: Connection, state: CampaignState, live: dict[str, Any] |
         verdict.faults.append("the state is not finite and positive semi-definite")
 
 
+def _rows(connection: Connection, state: CampaignState) -> Iterator[FoldRow]:
+    """The log up to the state's target. No transaction is open while rows are folded: it would be idle for too long."""
+    after = 0
+    while page := log.read_page(connection, state.key, after, state.target):
+        connection.rollback()
+        yield from page
+        after = page[-1].sequence
+
+
 def _compare_snapshot(state: CampaignState, snapshot: SnapshotRow, verdict: Verdict) -> None:
-    if snapshot.format_version != FORMAT_VERSION or snapshot.configuration_digest != state.fold_digest:
+    if snapshot.format_version != FORMAT_VERSION:
         verdict.snapshot = "not of this version: ignored"
+        return
+    if snapshot.configuration_digest != state.fold_digest(state.last):
+        verdict.snapshot = "of another log: ignored"
         return
     loaded, replayed = _loaded(state, snapshot.state), state.policy.dump()
     if loaded == replayed:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import (
     BigInteger,
+    ColumnElement,
     Connection,
     bindparam,
     cast,
@@ -18,6 +19,7 @@ from sqlalchemy import (
     extract,
     func,
     insert,
+    literal_column,
     null,
     select,
     update,
@@ -49,7 +51,9 @@ class CampaignRow(NamedTuple):
 class Standing(NamedTuple):
     """What a batch reads of a campaign once its head is locked.
 
-    digest: of the log up to its head; now: the database's clock, if it has one.
+    digest: of the log up to its head; now: the database's clock, if it has one; epoch: which server, database and
+    tables these are, in words that differ after a restart, a failover, and a restore: what is held in memory may then
+    be more than the database has.
     """
 
     key: int
@@ -58,8 +62,9 @@ class Standing(NamedTuple):
     revision: int
     learn_limit: int | None
     head: int
-    digest: bytes | None
-    now: int | None
+    digest: bytes | None = None
+    now: int | None = None
+    epoch: str | None = None
 
 
 _WITH_HEAD = campaigns.join(heads, heads.c.key == campaigns.c.key)
@@ -67,11 +72,17 @@ _ROW = select(*(campaigns.c[name] for name in CampaignRow._fields[:-1]), heads.c
 _WITH_LAST_ROW = _WITH_HEAD.outerjoin(
     observations, (observations.c.key == heads.c.key) & (observations.c.sequence == heads.c.head)
 )
-_STANDING_COLUMNS = [*(campaigns.c[name] for name in Standing._fields[:-3]), heads.c.head, observations.c.digest]
+_STANDING_COLUMNS = [*(campaigns.c[name] for name in Standing._fields[:-4]), heads.c.head, observations.c.digest]
 _CLOCK_US = cast(extract("epoch", func.clock_timestamp()) * 1_000_000, BigInteger)
+# all in the server's memory; a restored table has another file, a database recreated from a template another oid
+_EPOCH: ColumnElement[str] = literal_column(
+    "concat_ws('/', extract(epoch FROM pg_postmaster_start_time()), "
+    "(SELECT oid FROM pg_database WHERE datname = current_database()), "
+    "pg_relation_filenode('decisions'), pg_relation_filenode('observations'))"
+)
 _STANDING = {
-    "postgresql": Lookup(select(*_STANDING_COLUMNS, _CLOCK_US).select_from(_WITH_LAST_ROW), campaigns.c.key),
-    "sqlite": Lookup(select(*_STANDING_COLUMNS, null()).select_from(_WITH_LAST_ROW), campaigns.c.key),
+    "postgresql": Lookup(select(*_STANDING_COLUMNS, _CLOCK_US, _EPOCH).select_from(_WITH_LAST_ROW), campaigns.c.key),
+    "sqlite": Lookup(select(*_STANDING_COLUMNS, null(), null()).select_from(_WITH_LAST_ROW), campaigns.c.key),
 }
 _KEYS = Lookup(select(campaigns.c.campaign_id, campaigns.c.key), campaigns.c.campaign_id)
 _HEADS = select(heads.c.key).order_by(heads.c.key)
@@ -186,6 +197,18 @@ def read_clock(connection: Connection) -> int | None:
     if connection.dialect.name != "postgresql":
         return None
     return int(connection.execute(select(_CLOCK_US)).scalar_one())
+
+
+def describe_server(connection: Connection) -> dict[str, Any]:
+    """What tells servers and their histories apart, for an operator; nothing on SQLite."""
+    if connection.dialect.name != "postgresql":
+        return {}
+    identifier: ColumnElement[int] = literal_column("(SELECT system_identifier FROM pg_control_system())")
+    segment: ColumnElement[str] = literal_column(
+        "pg_walfile_name(pg_current_wal_insert_lsn())"
+    )  # begins with the timeline, hexadecimal
+    row = connection.execute(select(identifier, segment, _EPOCH)).one()
+    return {"system_identifier": str(row[0]), "timeline": int(row[1][:8], 16), "epoch": row[2]}
 
 
 def stage(connection: Connection, values: dict[str, Any], now: int) -> int:

@@ -14,7 +14,7 @@ import orjson
 from sqlalchemy import Connection, and_, bindparam, delete, func, insert, literal_column, select, update
 
 from prudent.store.statements import Insertion, Lookup
-from prudent.store.tables import OBSERVATION, LogRow, SnapshotRow, decisions, observations, snapshots
+from prudent.store.tables import OBSERVATION, LogRow, SnapshotRow, decisions, heads, observations, snapshots
 
 PAGE_ROWS = 5_000
 DIGEST_BYTES = 16
@@ -29,6 +29,8 @@ class FoldRow(NamedTuple):
     arm_id: str
     features: bytes
     reward: float
+    decision_id: str | None
+    observed_at: int
 
 
 _COLUMNS = [observations.c[name] for name in LogRow._fields]
@@ -103,6 +105,11 @@ def describe_changed(changed: Sequence[int]) -> str:
     return f"{which} of the log or the row before it was changed after it was appended"
 
 
+def fold_row(row: LogRow) -> FoldRow:
+    """What a fold reads of this row."""
+    return FoldRow(row.sequence, row.arm_id, row.features, row.reward, row.decision_id, row.observed_at)
+
+
 def find_observations(connection: Connection, decision_ids: Collection[str]) -> dict[str, LogRow]:
     """The log rows of these decisions, by decision id."""
     rows = (LogRow._make(row) for row in _BY_DECISION.rows(connection, decision_ids))
@@ -174,17 +181,21 @@ def find_snapshot(connection: Connection, key: int) -> SnapshotRow | None:
 
 
 def write_snapshot(connection: Connection, snapshot: SnapshotRow) -> None:
-    """Store a snapshot unless a later one is stored. One of the same sequence is replaced: it may be corrupt."""
+    """Store a snapshot unless a later one is stored that lies within the log.
+
+    One of the same sequence is replaced: it may be corrupt.
+    """
     is_key = snapshots.c.key == snapshot.key
     stored = connection.execute(select(snapshots.c.sequence).where(is_key)).scalar()
+    head = connection.execute(select(heads.c.head).where(heads.c.key == snapshot.key)).scalar()
     if stored is None:
         connection.execute(insert(snapshots).values(snapshot._asdict()))
-    elif stored <= snapshot.sequence:
+    elif stored <= snapshot.sequence or (head is not None and stored > head):
         connection.execute(update(snapshots).where(is_key).values(snapshot._asdict()))
 
 
 def find_faults(connection: Connection, key: int, head: int) -> list[str]:
-    """What contradicts the promises in one campaign's log: gaps, and rewards that do not match their decision."""
+    """What contradicts the promises in one campaign's log: gaps, and rewards without a decision or of another one."""
     faults = []
     is_key = observations.c.key == key
     count, first, last = connection.execute(
@@ -202,4 +213,11 @@ def find_faults(connection: Connection, key: int, head: int) -> list[str]:
     ).scalar_one()
     if strangers:
         faults.append(f"{strangers} rewards do not fit the decision that they name")
+    orphans = connection.execute(
+        select(func.count())
+        .select_from(observations.outerjoin(decisions, decisions.c.decision_id == observations.c.decision_id))
+        .where(is_key, observations.c.decision_id.is_not(None), decisions.c.decision_id.is_(None))
+    ).scalar_one()
+    if orphans:
+        faults.append(f"{orphans} rewards name a decision that is not there")
     return faults

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, Engine, func, inspect, select, text
 
+from prudent.store.engines import check_encoding
 from prudent.store.tables import campaigns
 
 if TYPE_CHECKING:
@@ -61,7 +62,10 @@ def check_revision(connection: Connection) -> None:
 
 
 def migrate(engine: Engine) -> tuple[str | None, str]:
-    """Bring the schema to the latest revision, once however many start at the same time; (before, after)."""
+    """Bring the schema to the latest revision, once however many start at the same time; (before, after).
+
+    Raises UnknownRevisionError, and UnsupportedDatabaseError for a database that cannot hold every text.
+    """
     with engine.begin() as connection:
         if connection.dialect.name == "postgresql":
             connection.connection.driver_connection.seconds_max = math.inf  # type: ignore[union-attr]  # our own class
@@ -69,6 +73,7 @@ def migrate(engine: Engine) -> tuple[str | None, str]:
             connection.execute(text("SET LOCAL lock_timeout = 0"))
             connection.execute(text("SET LOCAL statement_timeout = 0"))
             connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": ADVISORY_LOCK})
+        check_encoding(connection)
         before = current_revision(connection)
         if before != latest_revision():
             from alembic import command

@@ -37,6 +37,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql.compiler import SQLCompiler
 
 from prudent.errors import LostFileError
+from prudent.store.failures import ends_session
 
 Parameters = Sequence[Any] | Mapping[str, Any]
 
@@ -106,9 +107,12 @@ def _raise(connection: Connection, text: str, error: Exception) -> NoReturn:
     drivers = dialect.loaded_dbapi.Error
     if not isinstance(error, drivers):
         raise error
-    lost = dialect.is_disconnect(error, connection.connection, None)
+    is_over = ends_session(error)
+    lost = is_over or dialect.is_disconnect(error, connection.connection, None)
     if lost:
         connection.invalidate(error)
+    if is_over:
+        connection.engine.dispose()  # the pool's others lead to the same server
     raise DBAPIError.instance(
         text, None, error, drivers, hide_parameters=True, connection_invalidated=lost, dialect=dialect
     ) from error

@@ -1,0 +1,132 @@
+"""States read from the database and brought forward, in a batch or by the loader's thread; and what a database lost."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+from sqlalchemy import Connection, Engine
+
+from prudent.core.snapshot import FORMAT_VERSION, CorruptSnapshotError
+from prudent.ledger.state import AnotherDatabaseError, CampaignState, RecentDecisions, States
+from prudent.store import campaigns, categories, decisions, log
+from prudent.store.log import FoldRow
+
+logger = structlog.get_logger(__name__)
+
+NAMES_MAX = 10
+"""Campaigns that are named in a line of the log."""
+IDS_MAX = 1_000
+"""Decisions that are looked up at a time."""
+
+
+def open_state(connection: Connection, key: int) -> CampaignState | None:
+    """A state that has folded nothing yet; None if the campaign is gone."""
+    row = campaigns.read_campaign(connection, key)
+    if row is None or row.campaign_id is None:
+        return None
+    state = CampaignState(row, campaigns.read_arms(connection, [key])[key])
+    if state.vocabulary.learns:
+        state.learn_categories(categories.read_categories(connection, [key])[key])
+    return state
+
+
+def use_snapshot(connection: Connection, state: CampaignState) -> None:
+    """Start from the stored snapshot, if it is valid for this state and within its log."""
+    snapshot = log.find_snapshot(connection, state.key)
+    if snapshot is None or snapshot.format_version != FORMAT_VERSION or snapshot.sequence > state.target:
+        return
+    last = next(log.read_log(connection, state.key, snapshot.sequence - 1, snapshot.sequence), None)
+    if snapshot.configuration_digest != state.fold_digest(last):
+        return
+    try:
+        state.policy.load(snapshot.state)
+    except CorruptSnapshotError as error:
+        logger.warning("snapshot is corrupt, folding the log from its start", key=state.key, error=str(error))
+        return
+    state.sequence, state.snapshot_sequence, state.last = snapshot.sequence, snapshot.sequence, last
+
+
+def catch_up(connection: Connection, state: CampaignState) -> None:
+    """Fold what the log has after the state, up to its target. Raises AnotherDatabaseError."""
+    learn(state, log.read_log(connection, state.key, state.anchor, state.target))
+    state.sequence = state.target
+
+
+def learn(state: CampaignState, rows: Iterable[FoldRow]) -> None:
+    """Fold rows from the state's anchor on. Raises AnotherDatabaseError unless the first is the last one learned.
+
+    Whatever brings a held state forward comes through here, so that no state grows from a log that it is not of.
+    """
+    following = iter(rows)
+    if state.last is not None and next(following, None) != state.last:
+        raise AnotherDatabaseError(f"row {state.last.sequence} of the log of campaign {state.key} is another one")
+    state.fold_all(following)
+
+
+def load_behind(read: Engine, key: int, state: CampaignState | None) -> CampaignState | None:
+    """A state close behind its head, read page by page outside any transaction; None if the campaign is gone.
+
+    state: one that is further behind, to go on from. Raises AnotherDatabaseError if the log is not the one it is of.
+    """
+    with read.connect() as connection:
+        if state is None:
+            state = open_state(connection, key)
+            if state is None:
+                return None
+            use_snapshot(connection, state)
+        else:
+            current = campaigns.read_campaign(connection, key)
+            if current is None or current.campaign_id is None:
+                return None
+            if current.revision != state.revision:
+                state.reconfigure(current, campaigns.read_arms(connection, [key])[key])
+    while state.sequence < state.target:
+        with read.connect() as connection:
+            page = log.read_page(connection, key, state.anchor, state.target)
+            standing = campaigns.read_standings(connection, [key]).get(key)
+        before = state.sequence
+        learn(state, page)
+        if standing is None or state.sequence == before:
+            return state
+        state.standing = standing
+    return state
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a worker held when it found that the database is another one: it was there once."""
+
+    epoch: str | None
+    states: Sequence[tuple[int, str, FoldRow | None]]
+    decision_ids: Sequence[str]
+
+
+def held(states: States, recent: RecentDecisions) -> Held:
+    """What these hold now."""
+    return Held(states.epoch, [(state.key, state.campaign_id, state.last) for state in states], list(recent))
+
+
+def report_losses(read: Engine, before: Held) -> None:
+    """Log how much of it the database does not have. An operator learns how long the lost tail is."""
+    lost: dict[str, int] = {}
+    with read.connect() as connection:
+        heads = campaigns.read_standings(connection, [key for key, _, _ in before.states])
+        for key, name, last in before.states:
+            if last is None or log.read_page(connection, key, last.sequence - 1, last.sequence) == [last]:
+                continue
+            # at least: rows that others had recorded since are unknown here, rows recorded anew hide the lost ones
+            head = heads[key].head if key in heads else 0
+            lost[name] = max(1, last.sequence - head)
+    missing = 0
+    for first in range(0, len(before.decision_ids), IDS_MAX):
+        ids = before.decision_ids[first : first + IDS_MAX]
+        with read.connect() as connection:
+            missing += len(ids) - len(decisions.find_decisions(connection, ids))
+    with read.connect() as connection:
+        server = campaigns.describe_server(connection)
+    note = logger.error if lost or missing else logger.info
+    details: dict[str, Any] = {"rewards_lost": sum(lost.values()), "decisions_lost": missing, **server}
+    if lost:
+        details["campaigns"] = list(lost)[:NAMES_MAX]
+    note("the database was restarted, restored or failed over", **details)
