@@ -19,6 +19,7 @@ from rich.markup import escape
 from rich.progress import track
 from rich.table import Table
 
+from tests.mutation_database import DATABASE
 from tests.mutation_edits import Edit, Mutation
 from tests.mutation_faults import FAULTS
 from tests.mutation_network import NETWORK
@@ -30,7 +31,7 @@ PACKAGES = ("service", "simulator", "client")
 FOLDERS = (*PACKAGES, "migrations", "tests", "docs")
 FILES = ("pyproject.toml", "README.md", "CHANGELOG.md")
 GREEN, RED = 0, 1
-MUTATIONS = (*FAULTS, *NETWORK, *STORAGE)
+MUTATIONS = (*FAULTS, *NETWORK, *STORAGE, *DATABASE)
 
 
 class _Editor(ast.NodeTransformer):

@@ -1,0 +1,100 @@
+"""Faults in what is made of PostgreSQL's answers, and in what keeps memory from being ahead of the database."""
+
+from tests.mutation_edits import Mutation, drop_call, drop_raise, replace, skip_branch
+
+LEDGER = "prudent.ledger.ledger:Ledger"
+TRUST = "tests/trust"
+DATABASE = (
+    # the database's answers
+    Mutation(
+        "a read-only server classed as a defect",
+        "prudent.store.failures:_MEANINGS",
+        replace("Failure.UNAVAILABLE", "Failure.DEFECT"),
+        f"{TRUST}/test_read_only.py::test_a_server_that_is_read_only_for_a_while",
+    ),
+    Mutation(
+        "a class of errors that nobody has looked at",
+        "prudent.store.failures:fault_of",
+        replace("CANNOT", "OURS"),
+        "tests/store/test_failures.py::test_a_code_of_a_later_version_is_the_servers",
+    ),
+    Mutation(
+        "a session that cannot write kept",
+        "prudent.store.failures:ends_session",
+        replace("fault_of(state) is CANNOT", "False"),
+        f"{TRUST}/test_read_only.py::test_a_session_that_cannot_write_is_left",
+    ),
+    Mutation(
+        "a start on a server that is read-only",
+        "prudent.store.engines:create_write_engine",
+        replace("'read-write'", "'any'"),
+        f"{TRUST}/test_read_only.py::test_a_read_only_server_is_refused_at_the_start",
+    ),
+    Mutation(
+        "a commit that no standby has acknowledged",
+        "prudent.store.postgres:LimitedConnection.commit",
+        skip_branch("self._warning is not None"),
+        f"{TRUST}/test_failovers.py::test_a_commit_that_no_standby_has_is_not_acknowledged",
+    ),
+    Mutation(
+        "a pooler taken for a server",
+        "prudent.store.postgres:LimitedConnection.set_limits",
+        skip_branch("self._is_pooled()"),
+        f"{TRUST}/test_poolers.py::test_two_workers_through_a_pooler[transaction]",
+    ),
+    Mutation(
+        "locked tables taken for a busy campaign",
+        "prudent.ledger.health:Health.find_obstacle",
+        replace("self._attempt(check_writable)", "None"),
+        f"{TRUST}/test_locks.py::test_a_table_that_somebody_has_locked[decisions]",
+    ),
+    Mutation(
+        "an encoding that cannot hold every text",
+        "prudent.store.engines:check_encoding",
+        drop_raise("UnsupportedDatabaseError"),
+        f"{TRUST}/test_surroundings.py::test_a_database_that_cannot_hold_every_text_is_refused",
+    ),
+    Mutation(
+        "a migration ended for its pause",
+        "prudent.store.schema:migrate",
+        replace("'SET LOCAL idle_in_transaction_session_timeout = 0'", "'SELECT 1'"),
+        f"{TRUST}/test_surroundings.py::test_a_migration_that_pauses",
+    ),
+    # memory and the database
+    Mutation(
+        "memory kept when the database is another one",
+        "prudent.ledger.batch:Batch._read_standings",
+        drop_raise("AnotherDatabaseError"),
+        f"{TRUST}/test_restores.py::test_a_decision_that_was_taken_back_is_not_rewarded",
+    ),
+    Mutation(
+        "a state that grows from another log",
+        "prudent.ledger.loading:learn",
+        drop_raise("AnotherDatabaseError"),
+        f"{TRUST}/test_restores.py::test_another_tail_of_the_log_is_noticed",
+    ),
+    Mutation(
+        "a snapshot of another log used",
+        "prudent.ledger.loading:use_snapshot",
+        skip_branch("snapshot.configuration_digest != state.fold_digest(last)"),
+        f"{TRUST}/test_restores.py::test_a_snapshot_of_another_log_is_not_used",
+    ),
+    Mutation(
+        "rewards without decisions overlooked",
+        "prudent.store.log:find_faults",
+        skip_branch("orphans"),
+        f"{TRUST}/test_restores.py::test_verify_finds_rewards_without_decisions",
+    ),
+    Mutation(
+        "states kept when memory is exhausted",
+        f"{LEDGER}._make_room",
+        drop_call("self._states.clear"),
+        "tests/ledger/test_ledger.py::test_exhausted_memory_is_made_room_in",
+    ),
+    Mutation(
+        "workers that outlive their parent",
+        "prudent.app:create_app",
+        drop_call("leave_with_parent"),
+        f"{TRUST}/test_surroundings.py::test_workers_end_with_their_parent",
+    ),
+)
