@@ -133,7 +133,7 @@ def test_the_images_of_the_demo_are_named_with_their_versions() -> None:
     """Another Grafana may read a board in another way. (Ports and passwords: test_compose.py.)"""
     for name, one in SERVICES.items():
         _, _, tag = one["image"].partition(":")
-        assert re.fullmatch(r"v?\d+\.\d+\.\d+", tag), name
+        assert re.fullmatch(r"v?\d+\.\d+\.\d+(@sha256:[0-9a-f]{64})?", tag), name
     assert not COMPOSE["services"].keys() & SERVICES.keys()
 
 

@@ -110,7 +110,7 @@ def test_tables_and_words(exported: Path) -> None:
         "always late: no value, because the log lacks support for it in 100% of the decisions (late in 100%).",
         "The intervals (95%) are no guarantee",
     ):
-        assert words in shown.stdout.replace("\n", " "), words
+        assert words in " ".join(shown.stdout.split()), words
 
 
 def test_candidates_that_came_with_requests_are_refused_with_words(server: Server, client: httpx.Client) -> None:

@@ -252,7 +252,7 @@ def test_the_solver_and_the_commits_are_counted(make_server: MakeServer, sqlite_
             "risk": {"measure": "expectile", "level": 0.2},
             "model": {"type": "shared", "dimension": 2},
             "arms": [{"arm_id": "a", "features": [1, 0]}, {"arm_id": "b", "features": [0, 1]}],
-            "algorithm": {"warmup": 0, "parameter_bound": 0.1},
+            "algorithm": {"warmup": 0, "parameter_bound": 0.1, "exploration_rule": "optimistic"},
         }
         client.post("/campaigns", json=campaign).raise_for_status()
         for number in range(4):

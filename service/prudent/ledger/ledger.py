@@ -28,7 +28,7 @@ from prudent.ledger.loading import held
 from prudent.ledger.maintenance import Maintenance
 from prudent.ledger.quarantine import Quarantine
 from prudent.ledger.queue import CommandQueue, Entry, Ticket
-from prudent.ledger.state import AnotherDatabaseError, RecentDecisions, States
+from prudent.ledger.state import AnotherDatabaseError, CampaignState, RecentDecisions, States
 from prudent.observability.metrics import Metrics
 from prudent.settings import Limits
 from prudent.store import campaigns
@@ -59,7 +59,7 @@ class Ledger:
         self._states = States(limits.states_bytes_max)
         self._recent = RecentDecisions(RECENT_BYTES_MAX)
         self._maintenance = Maintenance(write, read, self._states, clock=clock, limits=limits)
-        self._lending = Lending(self._states, self._queue, read, clock, self._settle)
+        self._lending = Lending(self._states, self._queue, read, clock, self._settle, self._count_fits)
         self._thread, self._stopping = threading.Thread(target=self._serve, name="ledger"), False
         self._health = Health(write, self._held)
 
@@ -230,14 +230,17 @@ class Ledger:
         self._metrics.missing_values.inc(batch.writes.missing)
         self._metrics.unknown_categories.inc(batch.writes.others)
         for state in batch.touched.values():
-            counts = state.policy.solver_counts
-            if counts == state.solver_counted:
-                continue
-            gained = [max(0, now - before) for now, before in zip(counts, state.solver_counted, strict=True)]
-            self._metrics.fits.inc(gained[0])
-            self._metrics.uncertified_fits.inc(gained[1])
-            self._metrics.bound_active_fits.inc(gained[2])
-            state.solver_counted = counts
+            self._count_fits(state)
+
+    def _count_fits(self, state: CampaignState) -> None:
+        counts = state.policy.solver_counts
+        if counts == state.solver_counted:
+            return
+        gained = [max(0, now - before) for now, before in zip(counts, state.solver_counted, strict=True)]
+        self._metrics.fits.inc(gained[0])
+        self._metrics.uncertified_fits.inc(gained[1])
+        self._metrics.bound_active_fits.inc(gained[2])
+        state.solver_counted = counts
 
     # Batches and their failures
 

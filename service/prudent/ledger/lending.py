@@ -33,7 +33,7 @@ class _Returned(NamedTuple):
 class Lending:
     """Lends states, and takes them back. Its methods are for the ledger's thread.
 
-    settle: hands commands their outcomes.
+    settle: hands commands their outcomes. count: counts what was worked out on a state that comes back.
     """
 
     def __init__(
@@ -43,8 +43,10 @@ class Lending:
         read: Engine,
         clock: Clock,
         settle: Callable[[Sequence[Entry], list[Any]], None],
+        count: Callable[[CampaignState], None],
     ) -> None:
-        self._states, self._queue, self._read, self._clock, self._settle = states, queue, read, clock, settle
+        self._states, self._queue, self._read, self._clock = states, queue, read, clock
+        self._settle, self._count = settle, count
         self.waiting: dict[int, list[Entry]] = {}
         """The commands that wait for each campaign whose state is lent."""
         self.returned: list[_Returned] = []
@@ -95,6 +97,7 @@ class Lending:
                 self._settle(entries, [failed] * len(entries))
                 continue
             elif result is not None:
+                self._count(result)
                 self._states.put(result)
             if entry is not None:
                 self._settle([entry], [outcome])
