@@ -20,20 +20,15 @@ REWARDS_MAX = 2**16
 class Centre:
     """The centre c of the rewards so far, kept current. Not thread safe.
 
-    risk: (n,) rewards to their risk measure, in reward units.
+    risk: (n,) rewards to their risk measure, in reward units. value: c, in reward units; 0 before the first reward.
     """
 
     def __init__(self, risk: Callable[[NDArray[np.float64]], float]) -> None:
         self._risk = risk
         self._rewards = np.empty(0)
         self._count = 0
-        self._value = self._spread = 0.0
+        self.value = self._spread = 0.0
         self._marked = (0, 0.0, 0.0)
-
-    @property
-    def value(self) -> float:
-        """c, in reward units; 0 before the first reward."""
-        return self._value
 
     @property
     def spread(self) -> float:
@@ -51,18 +46,18 @@ class Centre:
         if count & (count - 1) or count > REWARDS_MAX:
             return 0.0
         rewards = self._rewards[:count]
-        before, self._value, self._spread = self._value, self._risk(rewards), float(np.std(rewards))
-        return self._value - before
+        before, self.value, self._spread = self.value, self._risk(rewards), float(np.std(rewards))
+        return self.value - before
 
     def mark(self) -> None:
         """Remember this state for `restore`; rewards that are no longer needed are dropped."""
         if self._count >= REWARDS_MAX and len(self._rewards):
             self._rewards = np.empty(0)
-        self._marked = self._count, self._value, self._spread
+        self._marked = self._count, self.value, self._spread
 
     def restore(self) -> None:
         """Return to the mark."""
-        self._count, self._value, self._spread = self._marked
+        self._count, self.value, self._spread = self._marked
 
     def arrays(self) -> StateArrays:
         """Return the complete state as copies."""
@@ -70,7 +65,7 @@ class Centre:
         return {
             "centring_rewards": kept,
             "centring_count": np.array(self._count, dtype=np.int64),
-            "centring_value": np.array(self._value),
+            "centring_value": np.array(self.value),
             "centring_spread": np.array(self._spread),
         }
 
@@ -82,7 +77,7 @@ class Centre:
         kept = int(count) if int(count) < REWARDS_MAX else 0
         rewards, value = take(arrays, "centring_rewards", (kept,)), take(arrays, "centring_value", ())
         spread = take(arrays, "centring_spread", ()).item()
-        self._rewards, self._count, self._value, self._spread = rewards, int(count), value.item(), spread
+        self._rewards, self._count, self.value, self._spread = rewards, int(count), value.item(), spread
 
     @property
     def nbytes(self) -> int:

@@ -144,6 +144,7 @@ class Policy:
         """Rises with everything that may change a score."""
         self.floor_counts = FloorCounts(arms)
         self._marked = 0
+        self._has_marked_parts = True
         self._blocks_at_creation = blocks_at_creation
         is_self_scaled = confidence.bonus == "self-scaled"
         self._sums = ScoreSums(self.loss, arms, len(estimator.theta)) if is_self_scaled else None
@@ -171,6 +172,7 @@ class Policy:
 
     def add_arm(self, *, has_block: bool) -> None:
         """Register one more arm. has_block: whether it has parameters of its own (disjoint model)."""
+        self._mark_parts()
         self.floor_counts.add_arm()
         self.version += 1
         if self._sums is not None:
@@ -193,6 +195,7 @@ class Policy:
         if self.centre is not None or self.scaling is not None:
             blocks, dimension = self.estimator.theta.shape
             check_observation(block, blocks, dimension, x, reward)  # before anything changes
+        self._mark_parts()
         if self.scaling is not None and self.scaling.add(Observed(block, features, reward)):
             self._learn_again(self.scaling)
             x = self.feature_map(features)
@@ -327,10 +330,15 @@ class Policy:
         """Remember this state; ``restore`` returns to it exactly. A new mark forgets the last one."""
         self._kept = None
         self.estimator.mark()
-        for part in (self.centre, self.scaling, self.seen, self._sums, self.floor_counts):
-            if part is not None:
-                part.mark()
+        self._has_marked_parts = False
         self._marked = self.features_above_bound
+
+    def _mark_parts(self) -> None:
+        """Mark what changes only by learning and with new arms: selects, most of what runs, need not copy it."""
+        if not self._has_marked_parts:
+            for part in self._parts():
+                part.mark()
+            self._has_marked_parts = True
 
     def restore(self) -> None:
         """Undo everything since the mark."""
@@ -338,25 +346,24 @@ class Policy:
             self.estimator, self.centre, self.feature_map, self._earlier_counts = self._kept
             self._kept = None
         self.estimator.restore()
-        for part in (self.centre, self.scaling, self.seen, self._sums, self.floor_counts):
-            if part is not None:
+        if self._has_marked_parts:
+            for part in self._parts():
                 part.restore()
         self.features_above_bound = self._marked
         self.set_index(self.confidence.settings, self.exploration)
+
+    def _parts(self) -> list[Centre | Scaling | Seen | ScoreSums | FloorCounts]:
+        """What is learned beside the estimator."""
+        parts = (self.centre, self.scaling, self.seen, self._sums, self.floor_counts)
+        return [part for part in parts if part is not None]
 
     def dump(self) -> bytes | None:
         """All that was learned, as bytes; None from an estimator without snapshots, whose state is the log itself."""
         if not self.estimator.has_snapshots:
             return None
         self.refresh()  # the arrays then depend on the log only, not on when they were last asked for
-        parts = [
-            part.arrays()
-            for part in (self.centre, self.scaling, self.seen, self._sums, self.floor_counts)
-            if part is not None
-        ]
-        counted = {"features_above_bound": np.array(self.features_above_bound)}
-        arrays = {name: one for part in parts for name, one in part.items()}
-        return pack({**self.estimator.arrays(), **arrays, **counted})
+        arrays = {name: one for part in self._parts() for name, one in part.arrays().items()}
+        return pack({**self.estimator.arrays(), **arrays, "features_above_bound": np.array(self.features_above_bound)})
 
     def load(self, data: bytes) -> None:
         """Take over what ``dump`` returned, and add the arms that came since. Raises CorruptSnapshotError."""
@@ -365,9 +372,8 @@ class Policy:
         try:
             above_bound = int(arrays.pop("features_above_bound"))
             self.estimator.load(arrays)
-            for part in (self.centre, self.scaling, self.seen, self._sums, self.floor_counts):
-                if part is not None:
-                    part.load(arrays)
+            for part in self._parts():
+                part.load(arrays)
         except (KeyError, ValueError) as error:
             raise CorruptSnapshotError(f"it is not a state of this estimator: {error}") from error
         if self.scaling is not None and isinstance(self.feature_map, Encoder):

@@ -1,12 +1,8 @@
 """Structured logs: one JSON object per line on standard error, for our own lines, uvicorn's and other libraries'."""
 
-import itertools
 import logging
 import os
-import re
-import secrets
 import sys
-from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from typing import Any
 
@@ -16,23 +12,6 @@ from structlog.typing import EventDict, Processor, WrappedLogger
 REQUEST_ID_HEADER = b"x-request-id"
 request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
 """The id of the request being answered; added to every line logged meanwhile."""
-_SANE_ID = re.compile(rb"[A-Za-z0-9._~+/=:@-]{1,128}")
-
-
-def request_ids() -> Callable[[Iterable[tuple[bytes, bytes]]], str]:
-    """A function from a request's headers to its id: the client's or the proxy's if it is well-formed, else a new one.
-
-    A new id is a random part per process and a counter: a random id per request would take ten times as long.
-    """
-    process, numbers = secrets.token_hex(8), itertools.count(1)
-
-    def of(headers: Iterable[tuple[bytes, bytes]]) -> str:
-        for name, value in headers:
-            if name == REQUEST_ID_HEADER and _SANE_ID.fullmatch(value):
-                return value.decode("ascii")
-        return f"{process}-{next(numbers):x}"
-
-    return of
 
 
 def configure(level: str) -> None:

@@ -5,6 +5,9 @@ nothing but the request itself none of that has any effect, and it is half of th
 around the framework's routing, not around its checks.
 """
 
+import itertools
+import re
+import secrets
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from functools import cache
@@ -18,7 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from prudent.api.problems import PLAIN_NAME
 from prudent.errors import InvalidCommandError
-from prudent.observability.logs import REQUEST_ID_HEADER, request_id, request_ids
+from prudent.observability.logs import REQUEST_ID_HEADER, request_id
 from prudent.observability.metrics import Metrics
 
 logger = structlog.get_logger(__name__)
@@ -33,6 +36,23 @@ GUARDS = (
     (b"x-content-type-options", b"nosniff"),
 )
 """Headers of every response that does not set its own: nothing is stored, run or framed, whatever an id contains."""
+_SANE_ID = re.compile(rb"[A-Za-z0-9._~+/=:@-]{1,128}")
+
+
+def request_ids() -> Callable[[Iterable[tuple[bytes, bytes]]], str]:
+    """A function from a request's headers to its id: the client's or the proxy's if it is well-formed, else a new one.
+
+    A new id is a random part per process and a counter: a random id per request would take ten times as long.
+    """
+    process, numbers = secrets.token_hex(8), itertools.count(1)
+
+    def of(headers: Iterable[tuple[bytes, bytes]]) -> str:
+        for name, value in headers:
+            if name == REQUEST_ID_HEADER and _SANE_ID.fullmatch(value):
+                return value.decode("ascii")
+        return f"{process}-{next(numbers):x}"
+
+    return of
 
 
 class CountRequests:
