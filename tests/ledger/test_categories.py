@@ -11,7 +11,8 @@ from sqlalchemy import text
 from threadpoolctl import threadpool_limits
 
 from prudent.errors import CommandError, UnavailableError
-from prudent.ledger.commands import Decision, Describe, Observe, Preview, Reward, RewardReceipt, Select, WarmStart
+from prudent.ledger.commands import Describe, Observe, Preview, Reward, Select, WarmStart
+from prudent.ledger.outcomes import Decision, RewardReceipt
 from tests.ledger.conftest import Worker
 from tests.ledger.replays import assert_live_equals_replay, faults
 

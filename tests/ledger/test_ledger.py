@@ -21,7 +21,6 @@ from prudent.ledger.batch import BEHIND_MAX
 from prudent.ledger.commands import (
     AddArm,
     ChangeCampaign,
-    Decision,
     DeleteCampaign,
     Describe,
     Expire,
@@ -30,6 +29,7 @@ from prudent.ledger.commands import (
     Select,
     WarmStart,
 )
+from prudent.ledger.outcomes import Decision
 from prudent.settings import Limits
 from tests.ledger.conftest import Worker
 from tests.ledger.replays import assert_live_equals_replay, faults

@@ -5,8 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from prudent.errors import NotFoundError
-from prudent.ledger.commands import Decision, DeleteCampaign, Reward, RewardReceipt, Select
-from prudent.ledger.state import ROW_BYTES, RecentDecisions
+from prudent.ledger.commands import DeleteCampaign, Reward, Select
+from prudent.ledger.outcomes import Decision, RewardReceipt
+from prudent.store.decisions import ROW_BYTES, RecentDecisions
 from prudent.store.tables import DecisionRow
 
 from .conftest import Worker

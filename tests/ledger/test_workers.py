@@ -10,15 +10,8 @@ import pytest
 from prudent.errors import (
     NotFoundError,
 )
-from prudent.ledger.commands import (
-    ChangeArm,
-    Decision,
-    DeleteCampaign,
-    Describe,
-    Reward,
-    RewardReceipt,
-    Select,
-)
+from prudent.ledger.commands import ChangeArm, DeleteCampaign, Describe, Reward, Select
+from prudent.ledger.outcomes import Decision, RewardReceipt
 from tests.ledger.conftest import Worker
 from tests.ledger.replays import assert_live_equals_replay, faults
 

@@ -9,7 +9,8 @@ import pytest
 from sqlalchemy import text
 
 from prudent.errors import UnavailableError
-from prudent.ledger.commands import Decision, Describe, Reward, RewardReceipt, Select
+from prudent.ledger.commands import Describe, Reward, Select
+from prudent.ledger.outcomes import Decision, RewardReceipt
 from prudent.ledger.verification import verify
 from tests.ledger.conftest import Worker
 from tests.promises import Promise, length

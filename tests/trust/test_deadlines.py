@@ -9,7 +9,8 @@ from sqlalchemy import Connection, text
 
 from prudent.clock import steady_clock
 from prudent.errors import ConflictError
-from prudent.ledger.commands import Describe, Expire, Reward, RewardReceipt, Select
+from prudent.ledger.commands import Describe, Expire, Reward, Select
+from prudent.ledger.outcomes import RewardReceipt
 from prudent.ledger.verification import verify
 from prudent.settings import Limits
 from prudent.store import campaigns

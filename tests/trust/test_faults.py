@@ -13,7 +13,8 @@ import psutil
 import psycopg
 import pytest
 
-from prudent.ledger.commands import Decision, Select
+from prudent.ledger.commands import Select
+from prudent.ledger.outcomes import Decision
 from prudent.settings import Limits
 from prudent.store.engines import create_write_engine, parse_database_url
 from prudent.store.postgres import LimitedConnection

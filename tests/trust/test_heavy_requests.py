@@ -14,8 +14,9 @@ import pytest
 from threadpoolctl import threadpool_limits
 
 from prudent.ledger import batch, queue
-from prudent.ledger.commands import Describe, ModelReport, Observe, Preview, Reward, Select, WarmStart
+from prudent.ledger.commands import Describe, Observe, Preview, Reward, Select, WarmStart
 from prudent.ledger.description import describe
+from prudent.ledger.outcomes import ModelReport
 from prudent.ledger.state import CampaignState
 from prudent.store.log import FoldRow
 from tests.api.contract import create, multi_armed, ok

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 from sqlalchemy import create_engine, event, inspect
 
-from prudent.ledger.commands import Describe, Observe, Reward, RewardReceipt, Select, WarmStart
+from prudent.ledger.commands import Describe, Observe, Reward, Select, WarmStart
+from prudent.ledger.outcomes import RewardReceipt
 from prudent.ledger.verification import verify
 from prudent.store.engines import create_write_engine, parse_database_url
 from prudent.store.schema import migrate

@@ -9,7 +9,8 @@ import psycopg
 import pytest
 from sqlalchemy import text
 
-from prudent.ledger.commands import Decision, Select
+from prudent.ledger.commands import Select
+from prudent.ledger.outcomes import Decision
 from tests.conftest import MakeServer, migrate_empty
 from tests.promises import Promise, length
 from tests.servers import Postgres

@@ -9,6 +9,7 @@ import structlog
 from fastapi import APIRouter, Path, Query, Request, Response
 from sqlalchemy import Connection
 
+from prudent.api.rendering import json_reply, render_arm, render_campaign, render_report
 from prudent.api.replies import (
     PROBLEMS,
     ArmReply,
@@ -17,10 +18,6 @@ from prudent.api.replies import (
     FeaturesReply,
     ModelReply,
     ObservationsReply,
-    json_reply,
-    render_arm,
-    render_campaign,
-    render_report,
 )
 from prudent.api.requests import (
     ArmChange,
@@ -46,11 +43,11 @@ from prudent.ledger.commands import (
     CreateCampaign,
     DeleteCampaign,
     Describe,
-    ModelReport,
     Observe,
     WarmStart,
 )
 from prudent.ledger.ledger import Ledger
+from prudent.ledger.outcomes import ModelReport
 from prudent.store.read_pool import Reader
 
 logger = structlog.get_logger(__name__)

@@ -10,16 +10,8 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ValidationError
 
 from prudent.api.problems import describe_error, describe_validation, is_not_json
-from prudent.api.replies import (
-    PROBLEMS,
-    RewardBatchReply,
-    RewardReply,
-    SelectBatchReply,
-    SelectReply,
-    json_reply,
-    render_decision,
-    render_receipt,
-)
+from prudent.api.rendering import json_reply, render_decision, render_receipt
+from prudent.api.replies import PROBLEMS, RewardBatchReply, RewardReply, SelectBatchReply, SelectReply
 from prudent.api.requests import RewardBatch, RewardRequest, SelectBatch, SelectRequest, documented
 from prudent.api.server.bodies import Bodies, Raw, as_given, matrix_of
 from prudent.api.server.middleware import StrictRoute

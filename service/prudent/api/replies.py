@@ -1,19 +1,12 @@
-"""Replies about decisions, campaigns and models: their schemas for the documentation, and how they are rendered."""
+"""Replies about decisions, campaigns and models: their schemas, for the documentation."""
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
-import orjson
-from fastapi import Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from prudent.campaigns import Algorithm, Model, RewardRules, Risk, configuration_warnings, stored
+from prudent.campaigns import Algorithm, Model, RewardRules, Risk
 from prudent.core.exploration import Reason
-from prudent.ledger.administration import CampaignRecord
-from prudent.ledger.commands import Decision, ModelReport, ObserveReceipt, RewardReceipt
-from prudent.store.decisions import shown_columns
-from prudent.store.statements import features_from_bytes
-from prudent.store.tables import ArmRow, DecisionRow
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     "default": {
@@ -336,69 +329,3 @@ class Problem(BaseModel):
     detail: str
     errors: list[FieldError] = []
     request_id: str | None = Field(default=None, description="Also in the X-Request-ID header and in the logs.")
-
-
-def render_decision(decision: Decision) -> dict[str, Any]:
-    """A decision as SelectReply."""
-    row = decision.row
-    reply = {"decision_id": row.decision_id, "campaign_id": decision.campaign_id, **render_shown(row)}
-    reply["observations"] = row.seen
-    if row.recommended_arm_id is None:
-        del reply["recommended_arm_id"]
-    if decision.arms is not None:
-        reply["arms"] = decision.arms  # orjson takes them as they are
-    return reply
-
-
-def render_shown(row: DecisionRow) -> dict[str, Any]:
-    """The part of a decision that every reply about it shows, as DecisionReply."""
-    return shown_columns(row) | {"exploring": row.arm_id != row.greedy_arm_id}
-
-
-def render_receipt(receipt: RewardReceipt) -> dict[str, Any]:
-    """A receipt as RewardReply: its fields have the contract's names."""
-    return receipt._asdict()
-
-
-def render_report(report: ObserveReceipt | ModelReport) -> bytes:
-    """A report as ObservationsReply or ModelReply, in JSON: its fields have the contract's names."""
-    return orjson.dumps(report)
-
-
-def render_campaign(record: CampaignRecord) -> dict[str, Any]:
-    """A campaign as CampaignReply."""
-    configuration = stored(record.row.configuration)
-    return configuration.model_dump(mode="json") | {
-        "arms": [render_arm(record, arm) for arm in record.arms],
-        "status": record.row.status,
-        "observations": record.row.observations,
-        "head": record.row.head,
-        "created_at": render_instant(record.row.created_at),
-        "warnings": configuration_warnings(configuration),
-    }
-
-
-def render_arm(record: CampaignRecord, arm: ArmRow) -> dict[str, Any]:
-    """An arm of a campaign as ArmReply."""
-    features = None if arm.features is None else record.show(features_from_bytes(arm.features))
-    return {"arm_id": arm.arm_id, "features": features, "status": arm.status}
-
-
-def render_instant(microseconds: int) -> str:
-    """RFC 3339 in UTC."""
-    return datetime.fromtimestamp(microseconds / 1e6, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
-
-
-class JsonReply(Response):
-    """A JSON body. Starlette's own constructor takes longer than everything else that a reply needs."""
-
-    def __init__(self, body: bytes, status: int) -> None:
-        self.status_code = status
-        self.body = body
-        self.background = None
-        self.raw_headers = [(b"content-length", b"%d" % len(body)), (b"content-type", b"application/json")]
-
-
-def json_reply(body: Any, status: int = 200) -> Response:
-    """A body as JSON, without FastAPI's validation of our own output. Bytes are JSON already."""
-    return JsonReply(body if isinstance(body, bytes) else orjson.dumps(body), status)

@@ -10,17 +10,8 @@ from pydantic import BaseModel, Field
 from sqlalchemy import Connection
 
 from prudent.api.campaigns import LIST_MAX, CampaignPath
-from prudent.api.replies import (
-    HEAD,
-    OBSERVATIONS,
-    PROBLEMS,
-    RECOMMENDED,
-    DecisionReply,
-    Interval,
-    json_reply,
-    render_instant,
-    render_shown,
-)
+from prudent.api.rendering import json_reply, render_instant, render_shown
+from prudent.api.replies import HEAD, OBSERVATIONS, PROBLEMS, RECOMMENDED, DecisionReply, Interval
 from prudent.api.requests import decode_cursor, encode_cursor
 from prudent.api.server.middleware import StrictRoute
 from prudent.campaigns import Risk

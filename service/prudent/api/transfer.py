@@ -8,7 +8,8 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
 from prudent.api.campaigns import CampaignPath
-from prudent.api.replies import PROBLEMS, CampaignReply, json_reply, render_campaign
+from prudent.api.rendering import json_reply, render_campaign
+from prudent.api.replies import PROBLEMS, CampaignReply
 from prudent.api.server.bodies import Bodies
 from prudent.api.server.middleware import StrictRoute
 from prudent.clock import Clock

@@ -9,7 +9,7 @@ import httpx
 from sqlalchemy import Engine
 
 from prudent.api.campaigns import LIST_MAX
-from prudent.api.replies import render_campaign
+from prudent.api.rendering import render_campaign
 from prudent.cli.console import fail, refuse_both
 from prudent.cli.database import opened_database
 from prudent.cli.server import opened_server, refuse_problem

@@ -20,7 +20,7 @@ from prudent.dashboard.drawing import Chart
 from prudent.dashboard.formatting import number, plural
 from prudent.dashboard.overview import Overview, usual_features
 from prudent.dashboard.rendering import asks_for_keys, base_address, curl
-from prudent.ledger.commands import ModelReport, Prospect, ScoredArm
+from prudent.ledger.outcomes import ModelReport, Prospect, ScoredArm
 from prudent.reporting.collection import ArmTally
 from prudent.reporting.policies import PolicyReport
 from prudent.reporting.report import (

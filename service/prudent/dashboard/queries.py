@@ -14,8 +14,9 @@ from prudent.dashboard.campaign_view import CampaignView, make_view
 from prudent.dashboard.overview import Overview, read_overview, usual_request
 from prudent.errors import CommandError, NotFoundError, QuarantinedError, UnavailableError
 from prudent.identifiers import ID_PATTERN
-from prudent.ledger.commands import Describe, ModelReport, Preview, Prospect, Select
+from prudent.ledger.commands import Describe, Preview, Select
 from prudent.ledger.ledger import Ledger
+from prudent.ledger.outcomes import ModelReport, Prospect
 from prudent.ledger.quarantine import BAD_ROWS
 from prudent.reporting.policies import PolicyReport, policy_of
 from prudent.store import campaigns, decisions, reports

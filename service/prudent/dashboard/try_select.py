@@ -30,8 +30,9 @@ from prudent.dashboard.overview import COLOURS, Overview, usual_features
 from prudent.dashboard.queries import Queries
 from prudent.dashboard.rendering import HEADERS, Pages, asks_for_keys, base_address, curl, page, sentence, step
 from prudent.errors import ConflictError, InvalidCommandError
-from prudent.ledger.commands import Decision, Prospect, Select
+from prudent.ledger.commands import Select
 from prudent.ledger.ledger import Ledger
+from prudent.ledger.outcomes import Decision, Prospect
 from prudent.store.statements import features_from_bytes
 
 INPUTS_MAX = 240

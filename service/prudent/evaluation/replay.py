@@ -15,8 +15,8 @@ from prudent.core.measures import Array
 from prudent.errors import InvalidCommandError
 from prudent.evaluation.log import CampaignLog
 from prudent.ledger.commands import Select
-from prudent.ledger.selection import Candidate, find_candidates, weigh
-from prudent.ledger.state import CampaignState, Writes
+from prudent.ledger.selection import find_candidates, weigh
+from prudent.ledger.state import CampaignState, Candidate, Writes
 from prudent.store.campaigns import CampaignRow
 from prudent.store.log import fold_row
 from prudent.store.statements import features_from_bytes

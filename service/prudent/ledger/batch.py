@@ -15,35 +15,16 @@ from sqlalchemy import Connection
 from prudent.clock import Clock
 from prudent.errors import CampaignBusyError, CommandError, ConflictError, NotFoundError, QuarantinedError
 from prudent.ledger import rewards, selection
-from prudent.ledger.commands import (
-    Command,
-    Compare,
-    Deferred,
-    Describe,
-    Expire,
-    Failed,
-    Observe,
-    Outcome,
-    Postponed,
-    Preview,
-    Result,
-    Reward,
-    Select,
-)
+from prudent.ledger.commands import Command, Compare, Describe, Expire, Observe, Preview, Reward, Select
 from prudent.ledger.description import compare_arms, describe, known_report
-from prudent.ledger.loading import catch_up, open_state, use_snapshot
+from prudent.ledger.loading import AnotherDatabaseError, catch_up, open_state, use_snapshot
+from prudent.ledger.outcomes import Deferred, Failed, Outcome, Postponed, Result
 from prudent.ledger.quarantine import BAD_ROWS
 from prudent.ledger.queue import Shares
-from prudent.ledger.state import (
-    LARGE_BYTES,
-    AnotherDatabaseError,
-    CampaignState,
-    RecentDecisions,
-    States,
-    Writes,
-)
+from prudent.ledger.state import LARGE_BYTES, CampaignState, States, Writes
 from prudent.store import campaigns, categories, decisions, log
 from prudent.store.campaigns import Standing
+from prudent.store.decisions import RecentDecisions
 from prudent.store.tables import DecisionRow, LogRow
 
 BEHIND_MAX = 1_000

@@ -1,4 +1,4 @@
-"""What the ledger is asked to do, and what it answers. Features are float64 arrays, or values by name, as sent.
+"""What the ledger is asked to do. Features are float64 arrays, or values by name, as sent.
 
 Every command declares what the queue and the batch need to know of it:
 
@@ -11,10 +11,10 @@ decision_id           the decision that it names, or that it is to make; None if
 Nobody changes a message. Those of the hot path are not frozen all the same: that would make each four times as slow.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any, Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 import orjson
@@ -22,9 +22,6 @@ from numpy.typing import NDArray
 
 from prudent.campaigns import AlgorithmChange, CampaignConfiguration, Given
 from prudent.campaigns.rows import bytes_of
-from prudent.core.comparison import Comparison
-from prudent.core.exploration import Reason
-from prudent.store.tables import DecisionRow
 
 CampaignStatus = Literal["active", "paused", "archived"]
 ArmStatus = Literal["active", "paused", "retired"]
@@ -88,38 +85,6 @@ class Select:
         return hashed.digest()
 
 
-Interval = list[float]
-"""Two ends, lower first."""
-
-
-@dataclass(frozen=True, slots=True)
-class ScoredArm:
-    """One candidate of an explained decision. It is stored as JSON: what is added must have a default.
-
-    bonus, index: None where they are infinite. interval: asymptotic, 95%, for the risk at its features; interval_note:
-    why there is none; contributions: of each feature to the estimate, with its value where it has a name; limits: of
-    the bonus self-scaled.
-    """
-
-    arm_id: str
-    estimate: float
-    bonus: float | None
-    index: float | None
-    propensity: float | None = None
-    interval: Interval | None = None
-    interval_note: str | None = None
-    contributions: list[dict[str, Any]] | None = None
-    limits: Interval | None = None
-
-
-class Decision(NamedTuple):
-    """The answer to Select. row: what is stored of it; arms: every candidate, best first, if asked by ``explain``."""
-
-    row: DecisionRow
-    campaign_id: str
-    arms: Sequence[ScoredArm] | None
-
-
 @dataclass(slots=True)
 class Reward:
     """Learn a decision's reward. arm_id: another arm that was used in the end (disjoint, multi-armed)."""
@@ -146,23 +111,6 @@ class Expire:
     learns = True
     items = 1
     nbytes = 300
-
-
-class RewardReceipt(NamedTuple):
-    """The answer to Reward. Its fields have the contract's names.
-
-    sequence: this reward's place in the campaign's log, the same on a repeat; observations: how many the campaign has
-    learned by now.
-    """
-
-    decision_id: str
-    campaign_id: str
-    arm_id: str
-    reward: float
-    sequence: int
-    observations: int
-    duplicate: bool
-    learned: bool
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -199,16 +147,6 @@ class Observe:
         """Bytes it holds, most of them features."""
         given = (part for one in self.observations for part in (one.features, one.context))
         return 300 * len(self.observations) + sum(map(bytes_of, given))
-
-
-@dataclass(frozen=True, slots=True)
-class ObserveReceipt:
-    """The answer to Observe. observations: how many the campaign has learned afterwards; head: how long its log is."""
-
-    accepted: int
-    duplicates: int
-    observations: int
-    head: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,100 +206,7 @@ class Compare:
         return 100 + self.contexts.nbytes
 
 
-@dataclass(frozen=True, slots=True)
-class Prospect:
-    """The answer to Preview. arms: every candidate, best first; propensity: of the arm shown."""
-
-    arm_id: str
-    reason: Reason
-    propensity: float
-    observations: int
-    arms: Sequence[ScoredArm]
-
-
-@dataclass(frozen=True, slots=True)
-class ArmModel:
-    """What is known of one registered arm."""
-
-    arm_id: str
-    status: str
-    theta: list[float] | None
-    """Parameters of a disjoint model's arm."""
-    radius: float | None
-    inside_ball: bool | None
-    """Whether a disjoint model's theta lies inside the ball of radius parameter_bound; None without a bound."""
-    theta_intervals: list[Interval | None] | None
-    """Asymptotic 95% intervals of a disjoint model's parameters."""
-    limits: Interval | None = None
-    """The limits of the bonus self-scaled, of an active arm whose features do not depend on the request."""
-
-
-@dataclass(frozen=True, slots=True)
-class ModelReport:
-    """The answer to Describe; see the contract's ``GET /campaigns/{campaign_id}/model``.
-
-    feature_names: of the parameters; features: what is known of each named one; frozen_at: the number of observations
-    from which on learned centers and scales do not change any more.
-    """
-
-    campaign_id: str
-    algorithm: str
-    observations: int
-    head: int
-    feature_names: list[str]
-    features: list[dict[str, Any]] | None
-    frozen_at: int | None
-    theta: list[float] | None
-    theta_intervals: list[Interval | None] | None
-    arms: list[ArmModel]
-    conditioning: float | None
-    noise_scale: float | None
-    parameter_bound: float | None
-    radius: float | None
-    guaranteed: bool
-    guarantee_note: str
-    center: float | None
-    """What rewards are learned relative to; None where they are learned as they are."""
-    inside_ball: bool | None
-    regret_bound: float | None
-    convergence: dict[str, int | bool | None]
-    features_above_bound: int
-    warnings: list[str] = field(default_factory=list)
-    state_digest: str | None = None
-
-
 Command = Select | Reward | Expire | Observe | Describe | Preview | Compare
-Result = Decision | RewardReceipt | ObserveReceipt | ModelReport | Prospect | Comparison | None
-
-
-@dataclass(frozen=True, slots=True)
-class Postponed:
-    """The command was not executed: first its campaign's state must be loaded or, off the ledger's thread, worked on.
-
-    work: what gives the command's result, from the state that this process has; None if the state must be loaded.
-    """
-
-    key: int
-    work: Callable[[Any], "Result"] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Deferred:
-    """The command was not executed: its campaign has had its share of this batch's time, with so many commands."""
-
-    key: int
-    campaign_id: str
-    share: int
-
-
-@dataclass(frozen=True, slots=True)
-class Failed:
-    """The command failed: it is wrong (CommandError), cannot run now (UnavailableError), or met a defect."""
-
-    error: Exception
-
-
-Outcome = Result | Postponed | Deferred | Failed
 
 
 class SingleCommand:

@@ -13,9 +13,11 @@ from prudent.core.confidence import Confidence
 from prudent.core.scaling import ROWS_MAX
 from prudent.core.theory import Constants, regret_bound
 from prudent.errors import InvalidCommandError
-from prudent.ledger.commands import ArmModel, Compare, Interval, ModelReport
-from prudent.ledger.selection import Candidate, feature_names, interval_of, score
-from prudent.ledger.state import CampaignState
+from prudent.ledger.commands import Compare
+from prudent.ledger.explanation import feature_names, interval_of
+from prudent.ledger.outcomes import ArmModel, Interval, ModelReport
+from prudent.ledger.selection import score
+from prudent.ledger.state import CampaignState, Candidate
 
 CONDITIONAL = (
     "The interval estimate +- bonus holds for all rounds with probability 1 - delta (1 - 2 delta where arms were "

@@ -21,17 +21,19 @@ from prudent.errors import (
 )
 from prudent.ledger.administration import Administration, CampaignRecord, administer
 from prudent.ledger.batch import Batch, StaleDirectoryError
-from prudent.ledger.commands import Command, Deferred, Failed, Outcome, Postponed, Result
+from prudent.ledger.commands import Command
 from prudent.ledger.health import Health
 from prudent.ledger.lending import Lending
-from prudent.ledger.loading import held
+from prudent.ledger.loading import AnotherDatabaseError, held
 from prudent.ledger.maintenance import Maintenance
+from prudent.ledger.outcomes import Deferred, Failed, Outcome, Postponed, Result
 from prudent.ledger.quarantine import Quarantine
 from prudent.ledger.queue import CommandQueue, Entry, Ticket
-from prudent.ledger.state import AnotherDatabaseError, CampaignState, RecentDecisions, States
+from prudent.ledger.state import CampaignState, States
 from prudent.observability.metrics import Metrics
 from prudent.settings import Limits
 from prudent.store import campaigns
+from prudent.store.decisions import RecentDecisions
 from prudent.store.failures import Failure, classify
 from prudent.store.statements import HeldConnection, check_file
 

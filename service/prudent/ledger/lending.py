@@ -12,8 +12,8 @@ from sqlalchemy import Engine
 
 from prudent.clock import Clock
 from prudent.errors import CommandError, DatabaseUnavailableError
-from prudent.ledger.commands import Failed, Postponed
 from prudent.ledger.loading import Held, load_behind, report_losses
+from prudent.ledger.outcomes import Failed, Postponed
 from prudent.ledger.quarantine import BAD_ROWS
 from prudent.ledger.queue import CommandQueue, Entry
 from prudent.ledger.state import CampaignState, States

@@ -8,8 +8,9 @@ import structlog
 from sqlalchemy import Connection, Engine
 
 from prudent.core.snapshot import FORMAT_VERSION, CorruptSnapshotError
-from prudent.ledger.state import AnotherDatabaseError, CampaignState, RecentDecisions, States
+from prudent.ledger.state import CampaignState, States
 from prudent.store import campaigns, categories, decisions, log
+from prudent.store.decisions import RecentDecisions
 from prudent.store.log import FoldRow
 
 logger = structlog.get_logger(__name__)
@@ -18,6 +19,10 @@ NAMES_MAX = 10
 """Campaigns that are named in a line of the log."""
 IDS_MAX = 1_000
 """Decisions that are looked up at a time."""
+
+
+class AnotherDatabaseError(Exception):
+    """The database is not the one that memory was read from: restored, restarted, or failed over. Forget, and rerun."""
 
 
 def open_state(connection: Connection, key: int) -> CampaignState | None:

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 from prudent.errors import OverloadedError
 from prudent.ledger.administration import Administration
-from prudent.ledger.commands import Command, Deferred
+from prudent.ledger.commands import Command
+from prudent.ledger.outcomes import Deferred
 
 BATCH_SECONDS, CAMPAIGN_SECONDS = 0.12, 0.08
 """For a batch's commands, and for those of one campaign among them: the rest wait for the next batch. Of the thread's

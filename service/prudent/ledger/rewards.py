@@ -5,7 +5,8 @@ from numpy.typing import NDArray
 
 from prudent.campaigns import Draft
 from prudent.errors import ConflictError, InvalidCommandError
-from prudent.ledger.commands import Floats, Observe, ObserveReceipt, Reward, RewardReceipt, WarmStart
+from prudent.ledger.commands import Floats, Observe, Reward, WarmStart
+from prudent.ledger.outcomes import ObserveReceipt, RewardReceipt
 from prudent.ledger.state import CampaignState, Writes
 from prudent.store.statements import features_from_bytes, features_to_bytes
 from prudent.store.tables import OBSERVATION, DecisionRow, LogRow

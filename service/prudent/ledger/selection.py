@@ -1,33 +1,21 @@
-"""Select: which arms a request is about, which of them is chosen, what is recorded of it, and the explanation."""
+"""Select: which arms a request is about, which of them is chosen, and what is recorded of it."""
 
 from dataclasses import replace
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import orjson
-from numpy.typing import NDArray
 
 from prudent.campaigns import Draft, Given
-from prudent.campaigns.rows import OTHER
-from prudent.core.encoding import Encoder
 from prudent.core.exploration import Choice, Scores, Standing, choose, propensities
 from prudent.errors import ConflictError, InvalidCommandError
-from prudent.ledger.commands import Decision, Floats, Interval, Prospect, ScoredArm, Select
-from prudent.ledger.state import CampaignState, Writes
+from prudent.ledger.commands import Floats, Select
+from prudent.ledger.explanation import explain
+from prudent.ledger.outcomes import Decision, Prospect, ScoredArm
+from prudent.ledger.state import CampaignState, Candidate, Writes
 from prudent.store.statements import features_to_bytes
 from prudent.store.tables import DecisionRow
-
-CONTRIBUTIONS_MAX = 2_000
-"""Contributions in one explanation, which is stored with its decision: as many of the best arms as fit have theirs."""
-
-
-class Candidate(NamedTuple):
-    """An arm that may be recommended. features: of the arm, or the request's context. position: if registered."""
-
-    arm_id: str
-    features: Floats
-    position: int | None
 
 
 def with_rows(state: CampaignState, request: Select) -> tuple[Select, Draft | None]:
@@ -87,7 +75,7 @@ def select(
         others = candidates if state.policy.is_self_scaled else []
         compared = [external, *(other for other in others if other.arm_id != external.arm_id)]
         chosen, position, own_scores = external, 0, score(state, compared)
-    arms = explain(state, request, candidates, scores, choice, draft) if request.explain else None
+    arms = _explain(state, request, candidates, scores, choice, draft) if request.explain else None
     timeout = state.configuration.reward.timeout_seconds
     row = DecisionRow(
         decision_id=decision_id,
@@ -131,7 +119,7 @@ def preview(state: CampaignState, request: Select) -> Prospect:
         reason=choice.reason,
         propensity=choice.propensity,
         observations=state.sequence,
-        arms=explain(state, request, candidates, scores, choice, draft),
+        arms=_explain(state, request, candidates, scores, choice, draft),
     )
 
 
@@ -147,6 +135,18 @@ def _choose(
     """The choice; the campaign's seed and the decision's id give its draws."""
     standing = _standing(state, candidates)
     return choose(scores, state.rule, standing, explore=request.explore, seed=(state.creation.seed, decision_id))
+
+
+def _explain(
+    state: CampaignState,
+    request: Select,
+    candidates: list[Candidate],
+    scores: Scores,
+    choice: Choice,
+    draft: Draft | None,
+) -> list[ScoredArm]:
+    chances = propensities(scores, state.rule, _standing(state, candidates), explore=request.explore)
+    return explain(state, candidates, scores, choice, chances, draft)
 
 
 def _standing(state: CampaignState, candidates: list[Candidate]) -> Standing:
@@ -207,22 +207,11 @@ def _is_plain(state: CampaignState) -> bool:
 
 def score(state: CampaignState, candidates: list[Candidate], matrix: Floats | None = None) -> Scores:
     """Estimate, bonus and index of each candidate. matrix: the request's, used if no listed arm was left out."""
-    features, blocks = _features_and_blocks(state, candidates, matrix)
+    features, blocks = state.features_and_blocks(candidates, matrix)
     arms = None
     if state.policy.is_self_scaled:
         arms = np.array([candidate.position for candidate in candidates], dtype=np.intp)
     return state.policy.score(features, blocks, arms)
-
-
-def _features_and_blocks(
-    state: CampaignState, candidates: list[Candidate], matrix: Floats | None = None
-) -> tuple[Floats, NDArray[np.intp] | None]:
-    """What the policy takes: (K, d) and None for the shared model, else the one context and each arm's block."""
-    if state.shared:
-        if matrix is None or len(matrix) != len(candidates):
-            matrix = np.array([candidate.features for candidate in candidates])
-        return matrix, None
-    return candidates[0].features, np.array([candidate.position for candidate in candidates], dtype=np.intp)
 
 
 def _listed_arms(state: CampaignState, request: Select) -> dict[str, Candidate]:
@@ -237,7 +226,7 @@ def _listed_arms(state: CampaignState, request: Select) -> dict[str, Candidate]:
     known: dict[str, Candidate] = {}
     is_kept = request.arms is None and context is None and _is_plain(state)
     if is_kept and state.listed is not None and state.listed[0] == state.revision:
-        return state.listed[1]  # type: ignore[return-value]  # put there below
+        return state.listed[1]
     expected, by_id = state.reader.arm_length, state.by_id
     for order, (arm_id, features) in enumerate(listed):
         if arm_id in known:
@@ -316,88 +305,3 @@ def _check_names(request: Select, known: dict[str, Candidate], state: CampaignSt
             raise InvalidCommandError("names an arm that is not in this request", field="exclude")
     if request.eligible is not None and not request.eligible:
         raise InvalidCommandError("must name at least one arm, or be absent", field="eligible")
-
-
-# Explanation
-
-
-def explain(
-    state: CampaignState,
-    request: Select,
-    candidates: list[Candidate],
-    scores: Scores,
-    choice: Choice,
-    draft: Draft | None,
-) -> list[ScoredArm]:
-    """Every candidate, best index first, with its propensity, an interval and what each feature adds."""
-    features, blocks = _features_and_blocks(state, candidates)
-    intervals, notes = state.policy.intervals(features, blocks)
-    ends = intervals.tolist()
-    names = part_names(state)
-    chances = propensities(scores, state.rule, _standing(state, candidates), explore=request.explore)
-    order = np.argsort(-(scores.estimates + choice.multiplier * scores.widths), kind="stable").tolist()
-    detailed = set(order[: CONTRIBUTIONS_MAX // len(names)]) if names else set()
-    contributions = state.policy.contributions(features, blocks).tolist() if detailed else []
-    return [
-        ScoredArm(
-            arm_id=candidates[i].arm_id,
-            estimate=scores.estimate_of(i),
-            bonus=_finite(float(scores.bonuses[i])),
-            index=_finite(scores.index_of(i, choice.multiplier)),
-            propensity=chances[i],
-            interval=interval_of(ends[i]),
-            interval_note=notes[i],
-            limits=scores.limits_of(i),
-            contributions=(
-                _contributions(state, candidates[i].features, names, contributions[i], draft) if i in detailed else None
-            ),
-        )
-        for i in order
-    ]
-
-
-def _finite(value: float) -> float | None:
-    return value if value < inf else None
-
-
-def _contributions(
-    state: CampaignState, features: Floats, names: list[str], parts: list[float], draft: Draft | None
-) -> list[dict[str, Any]]:
-    """Of each named feature, interaction and the intercept, with the value that was sent where there is one."""
-    found: list[dict[str, Any]] = [
-        {"feature": name, "contribution": part} for name, part in zip(names, parts, strict=True)
-    ]
-    if state.reader.is_named:
-        for one, value in zip(found, state.reader.show(features, draft or state.vocabulary).values(), strict=False):
-            one["value"] = value
-    return found
-
-
-def part_names(state: CampaignState) -> list[str]:
-    """What an estimate is explained by: features, by name or place in the request, interactions, the intercept.
-
-    Empty for a multi-armed campaign.
-    """
-    feature_map = state.policy.feature_map
-    return feature_map.part_names if isinstance(feature_map, Encoder) else _plain_names(state)
-
-
-def feature_names(state: CampaignState) -> list[str]:
-    """Of each parameter; empty for a multi-armed campaign."""
-    feature_map = state.policy.feature_map
-    if not isinstance(feature_map, Encoder):
-        return _plain_names(state)
-    texts = [state.vocabulary.values(one.key) if one.is_category else {} for one in state.reader.columns]
-    # a category that is still to be learned has its place for a name
-    return feature_map.column_names(lambda place, position: texts[place].get(position, str(position or OTHER)))
-
-
-def _plain_names(state: CampaignState) -> list[str]:
-    names = state.creation.feature_names()
-    return [*names, "intercept"] if names and state.policy.feature_map.intercept else names
-
-
-def interval_of(ends: list[float]) -> Interval | None:
-    """The ends, lower first; None for nan, which stands for no interval."""
-    low, high = ends
-    return [low, high] if low <= high else None

@@ -1,14 +1,15 @@
-"""What a worker holds in memory: campaigns' states, and recent decisions.
+"""What a worker holds in memory of its campaigns.
 
 A campaign's state is its configuration, its arms, and the policy folded from its log. It comes from the database: the
-campaign's row and arms, a snapshot for a head start, then the log. Both caches are bounded, and all that they hold
-can be read again. While a batch runs, what it will insert is collected beside the states that it changes.
+campaign's row and arms, a snapshot for a head start, then the log. The cache is bounded, and all that it holds can
+be read again. While a batch runs, what it will insert is collected beside the states that it changes.
 """
 
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from typing import NamedTuple
 
 import numpy as np
 import structlog
@@ -32,14 +33,6 @@ FOLD_PRODUCTS_MAX = 15_000_000
 """Observations x features^2: as much as a batch learns at once, a tenth of a second; more is learned in the loader."""
 
 
-class AnotherDatabaseError(Exception):
-    """The database is not the one that memory was read from: restored, restarted, or failed over. Forget, and rerun."""
-
-
-ROW_BYTES = 1_000
-"""A decision's row without its features and explanation, roughly."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Arm:
     """A registered arm. position: order of registration, the block of a disjoint model."""
@@ -49,6 +42,14 @@ class Arm:
     status: str
     features: NDArray[np.float64] | None
     since: int
+
+
+class Candidate(NamedTuple):
+    """An arm that may be recommended. features: of the arm, or the request's context. position: if registered."""
+
+    arm_id: str
+    features: NDArray[np.float64]
+    position: int | None
 
 
 class CampaignState:
@@ -74,7 +75,7 @@ class CampaignState:
         """What a command took lately, on average."""
         self.scored: tuple[object, Scores] | None = None
         """The scores of registered arms, and the state that they belong to: the same for many selects."""
-        self.listed: tuple[int, object] | None = None
+        self.listed: tuple[int, dict[str, Candidate]] | None = None
         """The registered arms as candidates, and the revision that they belong to."""
         self.described: tuple[object, object] | None = None
         """The last report, and the state that it belongs to."""
@@ -138,6 +139,19 @@ class CampaignState:
     def block_of(self, arm_id: str) -> int:
         """The block of parameters that an arm's observations belong to."""
         return 0 if self.shared else self.by_id[arm_id].position
+
+    def features_and_blocks(
+        self, candidates: Sequence[Candidate], matrix: NDArray[np.float64] | None = None
+    ) -> tuple[NDArray[np.float64], NDArray[np.intp] | None]:
+        """What the policy takes: (K, d) and None for the shared model, else the one context and each arm's block.
+
+        matrix: the features of a request's arms, used if none of them was left out.
+        """
+        if self.shared:
+            if matrix is None or len(matrix) != len(candidates):
+                matrix = np.array([candidate.features for candidate in candidates])
+            return matrix, None
+        return candidates[0].features, np.array([candidate.position for candidate in candidates], dtype=np.intp)
 
     def learn_categories(self, rows: Iterable[CategoryRow]) -> None:
         """Take in the categories that are stored."""
@@ -355,52 +369,3 @@ class States:
     def nbytes(self) -> int:
         """Bytes held, as of the last measuring."""
         return self._bytes
-
-
-class RecentDecisions:
-    """A bounded cache, so that a reward need not read its decision back. The oldest go first.
-
-    A decision never changes, but it ends with its campaign, and its id may then be used again: a caller must check that
-    the campaign of a row from here still exists, and `forget` the row otherwise.
-    """
-
-    def __init__(self, bytes_max: int) -> None:
-        self._bytes_max = bytes_max
-        self._bytes = 0
-        self._rows: dict[str, DecisionRow] = {}
-
-    def find(self, ids: Collection[str]) -> dict[str, DecisionRow]:
-        """Those of these decisions that are known here."""
-        rows = self._rows
-        return {decision_id: rows[decision_id] for decision_id in ids if decision_id in rows}
-
-    def keep(self, rows: Iterable[DecisionRow]) -> None:
-        """Hold decisions that have been committed."""
-        for row in rows:
-            self.forget((row.decision_id,))
-            self._rows[row.decision_id] = row
-            self._bytes += _bytes_of(row)
-        while self._bytes > self._bytes_max:
-            self.forget((next(iter(self._rows)),))
-
-    def clear(self) -> None:
-        """Drop all of them."""
-        self._rows.clear()
-        self._bytes = 0
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._rows)
-
-    def forget(self, ids: Iterable[str]) -> None:
-        """Drop decisions that have been rewarded, or whose campaign is gone."""
-        for decision_id in ids:
-            row = self._rows.pop(decision_id, None)
-            if row is not None:
-                self._bytes -= _bytes_of(row)
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-
-def _bytes_of(row: DecisionRow) -> int:
-    return ROW_BYTES + len(row.features) + len(row.explanation or "")

@@ -16,8 +16,9 @@ from sqlalchemy import Connection
 from prudent.campaigns import CampaignConfiguration, RowReader, stored
 from prudent.core.comparison import Comparison, Region
 from prudent.errors import CommandError, UnavailableError
-from prudent.ledger.commands import Compare, Interval, Preview, Prospect, Select
+from prudent.ledger.commands import Compare, Preview, Select
 from prudent.ledger.ledger import Ledger
+from prudent.ledger.outcomes import Interval, Prospect
 from prudent.store import campaigns, reports
 from prudent.store.campaigns import CampaignRow
 from prudent.store.reports import SeenRow

@@ -1,6 +1,6 @@
-"""Statements about decisions, and what of a decision is shown to users."""
+"""Statements about decisions, those kept in memory for their rewards, and what of a decision is shown to users."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from operator import attrgetter
 from typing import Any
 
@@ -36,6 +36,8 @@ _DUE = (
     .order_by(decisions.c.due_at)
     .limit(bindparam("limit_"))
 )
+ROW_BYTES = 1_000
+"""A decision's row without its features and explanation, roughly."""
 PENDING_MAX = 100_000
 """Counting stops here, so that it stays fast."""
 _PENDING = select(func.count()).select_from(
@@ -114,3 +116,52 @@ def read_between(connection: Connection, key: int, after: Place, until: Place, l
     statement = select(*_COLUMNS).where(decisions.c.key == key, place > first, place <= last)
     ordered = statement.order_by(decisions.c.created_at, decisions.c.decision_id).limit(limit)
     return [DecisionRow._make(row) for row in connection.execute(ordered)]
+
+
+class RecentDecisions:
+    """A bounded cache, so that a reward need not read its decision back. The oldest go first.
+
+    A decision never changes, but it ends with its campaign, and its id may then be used again: a caller must check that
+    the campaign of a row from here still exists, and `forget` the row otherwise.
+    """
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+        self._bytes = 0
+        self._rows: dict[str, DecisionRow] = {}
+
+    def find(self, ids: Collection[str]) -> dict[str, DecisionRow]:
+        """Those of these decisions that are known here."""
+        rows = self._rows
+        return {decision_id: rows[decision_id] for decision_id in ids if decision_id in rows}
+
+    def keep(self, rows: Iterable[DecisionRow]) -> None:
+        """Hold decisions that have been committed."""
+        for row in rows:
+            self.forget((row.decision_id,))
+            self._rows[row.decision_id] = row
+            self._bytes += _bytes_of(row)
+        while self._bytes > self._bytes_max:
+            self.forget((next(iter(self._rows)),))
+
+    def clear(self) -> None:
+        """Drop all of them."""
+        self._rows.clear()
+        self._bytes = 0
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def forget(self, ids: Iterable[str]) -> None:
+        """Drop decisions that have been rewarded, or whose campaign is gone."""
+        for decision_id in ids:
+            row = self._rows.pop(decision_id, None)
+            if row is not None:
+                self._bytes -= _bytes_of(row)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+
+def _bytes_of(row: DecisionRow) -> int:
+    return ROW_BYTES + len(row.features) + len(row.explanation or "")

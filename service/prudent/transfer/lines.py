@@ -17,7 +17,8 @@ from prudent.campaigns import ArmId, CampaignConfiguration, CampaignId, Decision
 from prudent.campaigns.features import CATEGORY_LENGTH_MAX, NUMBER_MAX
 from prudent.campaigns.values import ARMS_MAX, DIMENSION_MAX, INTEGER_MAX, FeatureObject, Identifier, RewardValue
 from prudent.core.exploration import Reason
-from prudent.ledger.commands import ArmStatus, CampaignStatus, ScoredArm
+from prudent.ledger.commands import ArmStatus, CampaignStatus
+from prudent.ledger.outcomes import ScoredArm
 from prudent.store.tables import ArmRow, CategoryRow, DecisionRow, LogRow
 
 MEDIA_TYPE = "application/x-ndjson"
