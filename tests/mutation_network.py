@@ -16,7 +16,7 @@ NETWORK = (
         "connections with unread answers are not dropped",
         f"{CONNECTIONS}._rank",
         replace("0", "None"),
-        f"{TRUST}/test_slow_readers.py::test_readers_that_stall_keep_nobody_out[another-peer]",
+        f"{TRUST}/test_slow_readers.py::test_readers_that_stall_keep_nobody_out[the-same-peer]",
     ),
     Mutation(
         "one peer may have all connections",

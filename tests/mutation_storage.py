@@ -93,6 +93,18 @@ STORAGE = (
         f"{TRUST}/test_quarantine.py::test_one_campaign_is_out_of_service[sqlite-an unknown arm]",
     ),
     Mutation(
+        "one number taken for all features of a row",
+        "prudent.core.policy:Policy.observe",
+        skip_branch("features.shape != (self.feature_map.dimension,)"),
+        f"{TRUST}/test_quarantine.py::test_one_number_is_not_taken_for_all_features[sqlite-features of another length]",
+    ),
+    Mutation(
+        "one number taken for all features of an arm",
+        "prudent.ledger.state:CampaignState._set_arms",
+        replace("self.reader.is_whole(one, self.reader.arm_length)", "True"),
+        f"{TRUST}/test_quarantine.py::test_one_number_is_not_taken_for_all_features[sqlite-an arm's features]",
+    ),
+    Mutation(
         "a quarantine without an end",
         "prudent.ledger.quarantine:Quarantine.held",
         replace("abs(now - since) < RETRY_US", "True"),

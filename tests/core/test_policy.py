@@ -216,6 +216,18 @@ def test_what_is_not_finite_is_refused_before_anything_changes(kind: str, featur
 
 
 @pytest.mark.parametrize("kind", ESTIMATORS)
+@pytest.mark.parametrize("length", [0, 1, 3])
+def test_features_of_another_length_are_refused_before_anything_changes(kind: str, length: int) -> None:
+    """One number would be taken for each of the features, and a row that lost the others would be learned."""
+    learner = policy(kind, 2)
+    teach(learner, 12)
+    before = score(learner)
+    with pytest.raises(ValueError, match="features instead of 2"):
+        learner.observe(0, np.ones(length), 1.0)
+    assert score(learner) == before
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
 def test_an_arm_that_comes_later_has_a_parameter_of_its_own(kind: str) -> None:
     """A new arm starts without knowledge and takes none from the others."""
     learner = policy(kind, 2)

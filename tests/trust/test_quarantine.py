@@ -28,6 +28,7 @@ BAD: dict[str, str] = {
     "a reward that is not a number": "UPDATE observations SET reward = {nan} WHERE key = 1 AND sequence = 2",
     "an unknown arm": "UPDATE observations SET arm_id = 'nobody' WHERE key = 1 AND sequence = 2",
     "features of another length": "UPDATE observations SET features = {eight} WHERE key = 1 AND sequence = 2",
+    "an arm's features of another length": "UPDATE arms SET features = {eight} WHERE key = 1 AND position = 0",
     "arms that are gone": "DELETE FROM arms WHERE key = 1 AND position = 0",
     "settings that are cut off": "UPDATE campaigns SET creation = substr(creation, 1, 40) WHERE key = 1",
     "settings of today": "UPDATE campaigns SET configuration = substr(configuration, 1, 40) WHERE key = 1",
@@ -135,6 +136,24 @@ def test_a_campaign_that_is_repaired_comes_back_by_itself(
     clock[0] += 31_000_000
     assert second.one(Describe("c")).state_digest == expected
     assert second.ledger.quarantine.remark is None
+
+
+@pytest.mark.parametrize("name", ["features of another length", "an arm's features of another length"])
+def test_one_number_is_not_taken_for_all_features(
+    make_worker: Callable[..., Worker], migrated_url: str, name: str
+) -> None:
+    """Numbers stretch to the length that arithmetic asks for: the campaign would learn and recommend nonsense."""
+    worker = make_worker()
+    arms = [{"arm_id": one, "features": [0.5, 0.25]} for one in ("a", "b")]
+    worker.create("c", model={"type": "shared", "dimension": 2, "intercept": True}, arms=arms)
+    worker.create("other")
+    worker.one(Observe("c", [WarmStart("a", 0.5), WarmStart("b", 0.75)]))
+    worker.stop()
+    spoil(migrated_url, name)
+    second = make_worker()
+    with pytest.raises(QuarantinedError, match="features"):
+        second.one(Select("c"))
+    second.one(Select("other"))
 
 
 def test_a_long_log_that_is_loaded_apart_is_quarantined_too(

@@ -24,7 +24,7 @@ from tests.conftest import MakeServer
 from tests.end_to_end.hostile import MIB, Watch, received
 from tests.promises import Promise, length
 from tests.servers import HOST, ROOT, Server, clean_environment
-from tests.trust.attackers import ELSEWHERE, connect, stalled_reader
+from tests.trust.attackers import ELSEWHERE, SMALL, connect, stalled_reader
 
 GROWTH_BYTES_MAX = 20 * MIB
 LIVE_SECONDS_MAX = 10.0
@@ -124,6 +124,18 @@ def test_answers_that_are_not_read_are_bounded_together(make_server: MakeServer,
         assert wait_until_at_most(server, 6, 5) <= 6
 
 
+def ask(connection: socket.socket) -> None:
+    """Have a request answered on a connection, and keep it."""
+    connection.settimeout(10)
+    connection.sendall(SMALL)
+    answer = b""
+    while not answer.endswith(b"}"):
+        piece = connection.recv(65_536)
+        assert piece, "the connection was closed"
+        answer += piece
+    assert answer.startswith(b"HTTP/1.1 200 ")
+
+
 def test_one_peer_does_not_push_out_the_others(make_server: MakeServer, sqlite_database: str) -> None:
     """F1. Somebody who opens connections all the time had the oldest ones closed: those of the usual clients.
 
@@ -131,17 +143,12 @@ def test_one_peer_does_not_push_out_the_others(make_server: MakeServer, sqlite_d
     """
     server = make_server(sqlite_database, environment={"PRUDENT_CONNECTIONS_MAX": "40"})
     with socket.create_connection((HOST, server.port), timeout=10) as usual, ExitStack() as stack:
-        request = b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n"
         for _ in range(2):
-            usual.sendall(request)
-            answer = b""
-            while not answer.endswith(b"}"):
-                piece = usual.recv(65_536)
-                assert piece, "the connection was closed"
-                answer += piece
-            assert answer.startswith(b"HTTP/1.1 200 ")
-            for _ in range(200):
-                stack.enter_context(connect(server.port))
+            ask(usual)
+            for number in range(200):
+                other = stack.enter_context(connect(server.port))
+                if number % 2:  # then it is as idle as the usual one, which is older
+                    ask(other)
 
 
 def test_health_is_served_when_every_connection_is_in_use(make_server: MakeServer, sqlite_database: str) -> None:

@@ -312,6 +312,11 @@ class RowReader:
         """A whole row's part of the arm, and the request's part of a shared model."""
         return row[: self.arm_length], row[self.arm_length :]
 
+    def is_whole(self, row: Floats, length: int) -> bool:
+        """Whether a row, or its part of the arm, has so many values, each finite or missing where that is allowed."""
+        known = np.isfinite(row)
+        return len(row) == length and bool((known | (np.isnan(row) & self.may_miss[:length])).all())
+
     def fault(self, row: Floats, vocabulary: Vocabulary) -> str | None:
         """What is wrong with a row of the log; None if it is one that this campaign can have."""
         expected = len(self.columns) if self.is_named else self._dimension

@@ -184,11 +184,13 @@ class Policy:
             self._everything_is_stale = True
 
     def observe(self, block: int, features: NDArray[np.float64], reward: float, arm: int | None = None) -> None:
-        """Learn one observation. Raises ValueError, and changes nothing, if it is not finite.
+        """Learn one observation. Raises ValueError, and changes nothing, if it is not finite or of another length.
 
         features: (d,) as sent. arm: whose observation counts for the floor and the bonus `self-scaled`, by order of
         registration.
         """
+        if features.shape != (self.feature_map.dimension,):  # one number would be taken for all of them
+            raise ValueError(f"it has {features.size} features instead of {self.feature_map.dimension}")
         x = self.feature_map(features)
         reward = self._outcome(reward)
         self.version += 1

@@ -1,7 +1,6 @@
 """Reward, Expire and Observe: learn what came of a decision, or what was observed elsewhere, once each."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from prudent.campaigns import Draft
 from prudent.errors import ConflictError, InvalidCommandError
@@ -95,17 +94,12 @@ def _append(
     return row
 
 
-def _is_whole(row: Floats, may_miss: NDArray[np.bool_]) -> bool:
-    """Whether every value of a row is finite, or missing where that is allowed."""
-    return bool((np.isfinite(row) | (np.isnan(row) & may_miss)).all())
-
-
 def _check_stored(state: CampaignState, decision: DecisionRow, arm_id: str) -> None:
     """Raise ConflictError for a decision that this service cannot have stored: its reward could not be learned."""
-    bytes_expected = 8 * state.policy.feature_map.dimension
+    expected = state.policy.feature_map.dimension
     if (
-        len(decision.features) != bytes_expected
-        or not _is_whole(features_from_bytes(decision.features), state.reader.may_miss)
+        len(decision.features) != 8 * expected
+        or not state.reader.is_whole(features_from_bytes(decision.features), expected)
         or not (decision.propensity is None or 0.0 < decision.propensity <= 1.0)
         or not (state.shared or arm_id in state.by_id)
     ):

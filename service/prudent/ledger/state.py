@@ -170,15 +170,12 @@ class CampaignState:
     def _set_arms(self, rows: list[ArmRow]) -> None:
         if any(row.position != place for place, row in enumerate(rows)):
             raise BadRowError("the rows of its arms are incomplete")
+        own = [None if row.features is None else features_from_bytes(row.features) for row in rows]
+        if any(one is not None and not self.reader.is_whole(one, self.reader.arm_length) for one in own):
+            raise BadRowError("the features of one of its arms are damaged")
         self.arms = [
-            Arm(
-                row.arm_id,
-                row.position,
-                row.status,
-                None if row.features is None else features_from_bytes(row.features),
-                row.since,
-            )
-            for row in rows
+            Arm(row.arm_id, row.position, row.status, features, row.since)
+            for row, features in zip(rows, own, strict=True)
         ]
         self.by_id = {arm.arm_id: arm for arm in self.arms}
         self.inactive = {arm.arm_id: arm.status for arm in self.arms if arm.status != "active"}
