@@ -14,6 +14,7 @@ CALLS: list[tuple[str, str, Any, str]] = [
     ("GET", "/campaigns", None, "reader"),
     ("GET", "/campaigns/c", None, "reader"),
     ("GET", "/campaigns/c/model", None, "reader"),
+    ("GET", "/campaigns/c/features", None, "reader"),
     ("GET", "/campaigns/c/report", None, "reader"),
     ("GET", "/campaigns/c/decisions", None, "reader"),
     ("GET", "/campaigns/c/export", None, "reader"),

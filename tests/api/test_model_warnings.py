@@ -75,7 +75,9 @@ def test_rewards_far_from_0_that_cannot_be_centred(api: httpx.Client, level: flo
 @pytest.mark.parametrize("name", NAMES)
 def test_small_features(api: httpx.Client, name: str) -> None:
     """Features of norm 0.01 are not learned, however many observations there are."""
-    features = [{"name": "price"}, {"name": "colour"}]
+    features = [
+        {"name": feature, "center": 0, "scale": 1} for feature in ("price", "colour")
+    ]  # otherwise they are learned
     request = shared(
         model={"type": "shared", "dimension": 2, "features": features}, algorithm=RANDOMIZED | {"name": name}
     )

@@ -103,7 +103,8 @@ def test_large_campaigns_do_not_hold_the_others(make_server: MakeServer, databas
         item = {"arm_id": "a0", "reward": 1.0, "context": [0.1] * 60}
         with httpx.Client(base_url=server.url, timeout=120, trust_env=False) as client:
             while not over.wait(0.2):
-                client.post("/campaigns/wide/observations", json={"items": [item]}).raise_for_status()
+                reply = client.post("/campaigns/wide/observations", json={"items": [item]})
+                assert reply.status_code in {200, 503}, reply.text  # the campaign that is being read may be busy
 
     with ThreadPoolExecutor(READERS + 3) as threads:
         selecting = threads.submit(select)
