@@ -1,10 +1,10 @@
 """Routes that move a campaign: export, streamed page by page, and import, step by step."""
 
 from collections.abc import AsyncIterator, Iterable
-from typing import Any
+from typing import Annotated, Any
 
 import structlog
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from prudent.api.campaigns import CampaignPath
@@ -19,13 +19,26 @@ from prudent.ledger.importing import AbandonImport, Import
 from prudent.ledger.ledger import Ledger
 from prudent.settings import Limits
 from prudent.store.read_pool import Reader
-from prudent.transfer.exporting import begin_export
+from prudent.transfer.decision_table import MEDIA_TYPES, DecisionTable, begin_table
+from prudent.transfer.exporting import Export, begin_export
 from prudent.transfer.lines import MEDIA_TYPE
 from prudent.transfer.reading import ImportReader
+from prudent.transfer.table_formats import TableFormat
 
 logger = structlog.get_logger(__name__)
 
 _FILE: dict[str, Any] = {MEDIA_TYPE: {"schema": {"type": "string", "description": "One JSON object per line."}}}
+_TABLES: dict[str, Any] = {
+    MEDIA_TYPES["csv"].partition(";")[0]: {"schema": {"type": "string", "description": "With a header."}},
+    MEDIA_TYPES["parquet"]: {"schema": {"type": "string", "format": "binary"}},
+}
+Format = Annotated[
+    TableFormat | None,
+    Query(
+        description="One row per decision, with its features and its reward, in this format; "
+        "by default all that an import needs."
+    ),
+]
 
 
 def transfer_routes(ledger: Ledger, read: Reader, bodies: Bodies, limits: Limits, clock: Clock) -> APIRouter:
@@ -35,15 +48,23 @@ def transfer_routes(ledger: Ledger, read: Reader, bodies: Bodies, limits: Limits
     @router.get(
         "/campaigns/{campaign_id}/export",
         operation_id="exportCampaign",
-        responses={200: {"content": _FILE, "description": "Header, arms, log, decisions, trailer"}},
+        responses={
+            200: {"content": _FILE | _TABLES, "description": "Header, arms, log, decisions, trailer; or decisions only"}
+        },
         response_class=Response,
     )
-    async def export_campaign(campaign_id: CampaignPath) -> Response:
+    async def export_campaign(campaign_id: CampaignPath, format: Format = None) -> Response:  # noqa: A002  # its name
         """Export a campaign as it is now, with its log and its decisions: everything that an import needs.
 
-        The last line is a trailer; a file without it is incomplete.
+        The last line is a trailer; a file without it is incomplete. With `format`, only its decisions as a table, which
+        cannot be imported.
         """
-        export = await read(begin_export, campaign_id, clock)
+        if format is None:
+            export: Export | DecisionTable | None = await read(begin_export, campaign_id, clock)
+            name, kind = f"{campaign_id}.ndjson", MEDIA_TYPE
+        else:
+            export = await read(begin_table, campaign_id, clock, format)
+            name, kind = f"{campaign_id}-decisions.{format}", MEDIA_TYPES[format]
         if export is None:
             raise NotFoundError("there is no such campaign")
 
@@ -52,9 +73,7 @@ def transfer_routes(ledger: Ledger, read: Reader, bodies: Bodies, limits: Limits
                 yield page
 
         return StreamingResponse(
-            pages(),
-            media_type=MEDIA_TYPE,
-            headers={"Content-Disposition": f'attachment; filename="{campaign_id}.ndjson"'},
+            pages(), media_type=kind, headers={"Content-Disposition": f'attachment; filename="{name}"'}
         )
 
     @router.post(

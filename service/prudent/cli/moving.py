@@ -17,19 +17,38 @@ from prudent.ledger.administration import CampaignRecord, administer
 from prudent.ledger.importing import AbandonImport, Import
 from prudent.store.campaigns import read_clock
 from prudent.store.failures import Failure, classify
-from prudent.transfer.exporting import begin_export
+from prudent.transfer.decision_table import FORMATS, DecisionTable, begin_table
+from prudent.transfer.exporting import Export, begin_export
 from prudent.transfer.lines import MEDIA_TYPE
 from prudent.transfer.reading import ImportReader
+from prudent.transfer.table_formats import TableFormat
 
 ATTEMPTS_MAX = 5
 """Per step, while other writers hold the database."""
 
 
-def export_from_database(database_url: str | None, campaign: str, file: IO[bytes], progress: Progress) -> None:
-    """Write a campaign from a database, page by page, each in its own transaction."""
+def checked_format(name: str) -> TableFormat:
+    """The format of this name; ends the program if there is none."""
+    known = {one: one for one in FORMATS}
+    if name not in known:
+        fail(f"--format: must be one of {', '.join(known)}, not {name!r}")
+    return known[name]
+
+
+def export_from_database(
+    database_url: str | None, campaign: str, file: IO[bytes], progress: Progress, form: TableFormat | None = None
+) -> None:
+    """Write a campaign from a database, page by page, each in its own transaction. form: of a table of decisions."""
     with opened_database(database_url, read_only=True) as engine:
-        with engine.connect() as connection:
-            export = begin_export(connection, campaign, _wall_clock)
+        try:
+            with engine.connect() as connection:
+                export: Export | DecisionTable | None
+                if form is None:
+                    export = begin_export(connection, campaign, _wall_clock)
+                else:
+                    export = begin_table(connection, campaign, _wall_clock, form)
+        except CommandError as error:
+            fail(f"--{error.field}: {error.message}")
         if export is None:
             fail(f"no such campaign: {campaign}; see prudent campaigns list")
         task = progress.add_task("exporting", total=export.rows)
@@ -45,15 +64,25 @@ def export_from_database(database_url: str | None, campaign: str, file: IO[bytes
             progress.update(task, completed=export.rows_written)
 
 
-def export_from_server(url: str, api_key: str | None, campaign: str, file: IO[bytes], progress: Progress) -> None:
-    """Write a campaign from a server; ends the program if the trailer is missing."""
+def export_from_server(
+    url: str, api_key: str | None, campaign: str, file: IO[bytes], progress: Progress, form: TableFormat | None = None
+) -> None:
+    """Write a campaign from a server; ends the program if its end is missing. form: of a table of decisions."""
     task = progress.add_task("exporting", total=None)
     last = b""
+    parameters = {} if form is None else {"format": form}
     with (
         opened_server(url, api_key) as client,
-        client.stream("GET", f"/campaigns/{checked_id(campaign)}/export") as reply,
+        client.stream("GET", f"/campaigns/{checked_id(campaign)}/export", params=parameters) as reply,
     ):
         refuse_problem(reply)
+        if form is not None:
+            written = 0
+            for piece in reply.iter_bytes():  # httpx raises if it was cut off
+                written += file.write(piece)
+                progress.update(task, completed=written)
+            progress.update(task, total=written)
+            return
         for line in _whole_lines(reply.iter_bytes()):
             if not last:
                 header = orjson.loads(line)

@@ -25,23 +25,33 @@ def export_command(
             "--output", "-o", help="Write to this file, which appears once it is complete; default standard output."
         ),
     ] = None,
+    form: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            metavar="FORMAT",
+            help="csv, ndjson, parquet or dsjson (of Vowpal Wabbit): one row per decision, with its features and its "
+            "reward, which cannot be imported.",
+        ),
+    ] = None,
     database_url: DatabaseUrl = None,
     url: ServerUrl = None,
     api_key: ApiKey = None,
 ) -> None:
-    """Write a campaign with its log and its decisions to a file (NDJSON).
+    """Write a campaign with its log and its decisions to a file (NDJSON), or its decisions as a table.
 
     The file holds the campaign as it is when the export begins. Export only reads: servers may be running on the
     database. With --url it needs a reader's key.
     """
-    from prudent.cli.moving import export_from_database, export_from_server
+    from prudent.cli.moving import checked_format, export_from_database, export_from_server
 
     refuse_both(database_url, url)
+    chosen = None if form is None else checked_format(form)
     with _writing(output) as file, progress_bar() as progress:
         if url is not None:
-            export_from_server(url, api_key, campaign, file, progress)
+            export_from_server(url, api_key, campaign, file, progress, chosen)
         else:
-            export_from_database(database_url, campaign, file, progress)
+            export_from_database(database_url, campaign, file, progress, chosen)
 
 
 def import_command(

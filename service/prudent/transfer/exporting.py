@@ -5,12 +5,12 @@ rows are left out, although the pages are read later: the log only grows, and ev
 """
 
 from hashlib import blake2b
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 from sqlalchemy import Connection
 
-from prudent.campaigns import Learned, RowReader, stored
+from prudent.campaigns import Learned, RowReader, Vocabulary, stored
 from prudent.clock import Clock
 from prudent.errors import UnavailableError
 from prudent.store import campaigns, categories, decisions, log
@@ -27,8 +27,19 @@ class CampaignGoneError(UnavailableError):
     """The campaign was deleted during the export, so the file is incomplete."""
 
 
-def begin_export(connection: Connection, campaign_id: str, clock: Clock) -> "Export | None":
-    """The export of a campaign as it is now; None if there is no such campaign."""
+class Start(NamedTuple):
+    """A campaign at the start of its export. newest: its newest decision, if any; made: how many decisions it has."""
+
+    row: CampaignRow
+    arms: list[ArmRow]
+    learned: list[CategoryRow]
+    newest: Place | None
+    made: int
+    now: int
+
+
+def read_start(connection: Connection, campaign_id: str, clock: Clock) -> Start | None:
+    """A campaign as it is now; None if there is no such campaign."""
     row = campaigns.find_campaign(connection, campaign_id)
     if row is None:
         return None
@@ -38,33 +49,59 @@ def begin_export(connection: Connection, campaign_id: str, clock: Clock) -> "Exp
     made = decisions.count_rows(connection, row.key)
     # last, so that no row above has a category that is not there
     learned = categories.read_categories(connection, [row.key])[row.key]
-    return Export(row, arms, learned, newest, made, campaigns.read_clock(connection) or clock())
+    return Start(row, arms, learned, newest, made, campaigns.read_clock(connection) or clock())
+
+
+def begin_export(connection: Connection, campaign_id: str, clock: Clock) -> "Export | None":
+    """The export of a campaign as it is now; None if there is no such campaign."""
+    start = read_start(connection, campaign_id, clock)
+    return None if start is None else Export(start)
+
+
+def check_presence(connection: Connection, key: int) -> None:
+    """Raise CampaignGoneError if the campaign was deleted during the export."""
+    row = campaigns.read_campaign(connection, key)
+    if row is None or row.campaign_id is None:
+        raise CampaignGoneError("the campaign was deleted during the export")
+
+
+class DecisionPages:
+    """The decisions of a campaign at the start of its export, oldest first, page by page."""
+
+    def __init__(self, start: Start) -> None:
+        self._row, self._newest = start.row, start.newest
+        self._place: Place = (-1, "")
+        self.reader = RowReader(stored(start.row.creation).model)
+        self.vocabulary: Vocabulary = self.reader.vocabulary()
+        self.vocabulary.extend(Learned(one.feature, one.position, one.value) for one in start.learned)
+        self.is_over = start.newest is None
+
+    def next_page(self, connection: Connection) -> list[DecisionRow]:
+        """Some of them, perhaps none: `is_over` says whether these were the last."""
+        assert self._newest is not None  # noqa: S101  # it is over without one
+        rows = decisions.read_between(connection, self._row.key, self._place, self._newest, PAGE_ROWS)
+        if len(rows) < PAGE_ROWS:
+            self.is_over = True
+        else:
+            self._place = (rows[-1].created_at, rows[-1].decision_id)
+        # some were committed after the start, with earlier times: those made on a later state do not belong here
+        return [row for row in rows if row.seen <= self._row.head and self._is_known(row)]
+
+    def _is_known(self, row: DecisionRow) -> bool:
+        """Whether all of its categories are in this file: those learned since its start are not."""
+        return self.reader.fault(features_from_bytes(row.features), self.vocabulary) is None
 
 
 class Export:
     """The lines of a campaign's file, page by page, until ``next_page`` returns None."""
 
-    def __init__(
-        self,
-        row: CampaignRow,
-        arms: list[ArmRow],
-        learned: list[CategoryRow],
-        newest: Place | None,
-        made: int,
-        now: int,
-    ) -> None:
-        self._row, self._arms, self._learned, self._made, self._now = row, arms, learned, made, now
-        creation = stored(row.creation)
-        self._rules = creation.reward
-        self._reader = RowReader(creation.model)
-        self._vocabulary = self._reader.vocabulary()
-        self._vocabulary.extend(Learned(one.feature, one.position, one.value) for one in learned)
+    def __init__(self, start: Start) -> None:
+        self._row, self._arms, self._learned, _, self._made, self._now = start
+        self._rules = stored(start.row.creation).reward
         self._digest = blake2b(digest_size=lines.DIGEST_BYTES)
         self._begun = self._ended = False
         self._sequence = 0
-        self._newest = newest
-        """The last decision to write; None once it is written."""
-        self._place: Place = (-1, "")
+        self._pages = DecisionPages(start)
         self._decisions = 0
 
     @property
@@ -86,8 +123,8 @@ class Export:
             page = self._header()
         elif self._sequence < self._row.head:
             page = self._log_page(connection)
-        elif self._newest is not None:
-            page = self._decision_page(connection, self._newest)
+        elif not self._pages.is_over:
+            page = self._decision_page(connection)
         else:
             self._ended = True
             return self._trailer(connection)
@@ -115,11 +152,7 @@ class Export:
         return b"".join(page + [lines.write_arm(arm, self._show) for arm in self._arms])
 
     def _show(self, features: bytes) -> list[float] | dict[str, Any]:
-        return self._reader.write(features_from_bytes(features), self._vocabulary)
-
-    def _is_known(self, row: DecisionRow) -> bool:
-        """Whether all of its categories are in this file: those learned since its start are not."""
-        return self._reader.fault(features_from_bytes(row.features), self._vocabulary) is None
+        return self._pages.reader.write(features_from_bytes(features), self._pages.vocabulary)
 
     def _log_page(self, connection: Connection) -> bytes:
         rows = log.read_rows(connection, self._row.key, self._sequence, self._row.head, PAGE_ROWS)
@@ -132,14 +165,8 @@ class Export:
         self._sequence = rows[-1].sequence
         return b"".join(lines.write_observation(row, self._show) for row in rows)
 
-    def _decision_page(self, connection: Connection, newest: Place) -> bytes:
-        rows = decisions.read_between(connection, self._row.key, self._place, newest, PAGE_ROWS)
-        if len(rows) < PAGE_ROWS:
-            self._newest = None
-        else:
-            self._place = (rows[-1].created_at, rows[-1].decision_id)
-        # some were committed after the start, with earlier times: those made on a later state do not belong here
-        rows = [row for row in rows if row.seen <= self._row.head and self._is_known(row)]
+    def _decision_page(self, connection: Connection) -> bytes:
+        rows = self._pages.next_page(connection)
         deadlines = self._lost_deadlines(connection, rows)
         self._decisions += len(rows)
         return b"".join(
@@ -159,9 +186,7 @@ class Export:
         }
 
     def _trailer(self, connection: Connection) -> bytes:
-        row = campaigns.read_campaign(connection, self._row.key)
-        if row is None or row.campaign_id is None:
-            raise CampaignGoneError("the campaign was deleted during the export")
+        check_presence(connection, self._row.key)
         fields = {
             "arms": len(self._arms),
             "head": self._row.head,
