@@ -93,9 +93,8 @@ def test_large_campaigns_do_not_hold_the_others(make_server: MakeServer, databas
         with httpx.Client(base_url=server.url, timeout=120, trust_env=False) as client:
             read = 0
             while not over.is_set():
-                reply = client.get("/campaigns/wide/model")
-                assert reply.status_code in {200, 503}, reply.text  # this campaign itself may be busy
-                read += reply.status_code == 200
+                ok(client.get("/campaigns/wide/model"))
+                read += 1
             return read
 
     def change() -> None:
@@ -103,8 +102,7 @@ def test_large_campaigns_do_not_hold_the_others(make_server: MakeServer, databas
         item = {"arm_id": "a0", "reward": 1.0, "context": [0.1] * 60}
         with httpx.Client(base_url=server.url, timeout=120, trust_env=False) as client:
             while not over.wait(0.2):
-                reply = client.post("/campaigns/wide/observations", json={"items": [item]})
-                assert reply.status_code in {200, 503}, reply.text  # the campaign that is being read may be busy
+                client.post("/campaigns/wide/observations", json={"items": [item]}).raise_for_status()
 
     with ThreadPoolExecutor(READERS + 3) as threads:
         selecting = threads.submit(select)
@@ -132,6 +130,7 @@ def test_large_campaigns_do_not_hold_the_others(make_server: MakeServer, databas
         f"{len(latencies)} selects of another campaign, p99 {p99:.3f} s, slowest {max(latencies):.3f} s",
     )
     assert statuses == [200] * 512
+    assert models > READERS
     assert max(latencies) < LIVE_SECONDS_MAX
     if is_full:
         assert p99 < 0.5

@@ -75,10 +75,12 @@ def load_behind(read: Engine, key: int, state: CampaignState | None) -> Campaign
     state: one that is further behind, to go on from. Raises AnotherDatabaseError if the log is not the one it is of.
     """
     with read.connect() as connection:
+        standing = campaigns.read_standings(connection, [key]).get(key)
         if state is None:
             state = open_state(connection, key)
-            if state is None:
+            if state is None or standing is None:
                 return None
+            state.standing = standing  # with the database's epoch: a state without it would be loaded again for ever
             use_snapshot(connection, state)
         else:
             current = campaigns.read_campaign(connection, key)
@@ -94,6 +96,8 @@ def load_behind(read: Engine, key: int, state: CampaignState | None) -> Campaign
         learn(state, page)
         if standing is None or state.sequence == before:
             return state
+        if standing.epoch != state.standing.epoch:
+            raise AnotherDatabaseError(f"{state.standing.epoch} became {standing.epoch}")
         state.standing = standing
     return state
 
