@@ -71,7 +71,7 @@ def quantile(values: list[float], share: float) -> float:
 def test_large_campaigns_do_not_hold_the_others(make_server: MakeServer, database_url: str, promise: Promise) -> None:
     """F3. A batch of 512 selects held all campaigns for a minute, and failed on PostgreSQL; so did readers of a model.
 
-    Red on commit a92648e.
+    A fault of commit a92648e.
     """
     is_full = length("HEAVY", 0) > 0
     server = make_server(database_url)

@@ -56,7 +56,7 @@ def test_a_session_that_was_signed_out_is_over(
 ) -> None:
     """F10. A copy of the cookie opened the dashboard for seven days after the user had signed out.
 
-    Red on commit a92648e.
+    A fault of commit a92648e.
     """
     server = make_server(request.getfixturevalue(f"{database}_database"), workers=workers, environment=REFRESH)
     cookie, other = signed_in(server), signed_in(server)
@@ -92,7 +92,7 @@ def test_signing_out_says_so_when_it_cannot_be_recorded(make_server: MakeServer,
 def test_nothing_with_data_is_stored_and_everything_has_a_policy(closed: Server) -> None:
     """F10. A proxy or a browser would keep rewards and features; a page without a policy runs what an id contains.
 
-    Red on commit a92648e: no answer of the API had Cache-Control, and /docs no policy.
+    A fault of commit a92648e: no answer of the API had Cache-Control, and /docs no policy.
     """
     cookie = signed_in(closed)
     with browser(closed) as http:

@@ -55,7 +55,7 @@ def get(server: Server, path: str) -> httpx.Response:
 def test_readers_that_stall_keep_nobody_out(make_server: MakeServer, sqlite_database: str, source: str) -> None:
     """F1. Sockets that asked for a file with Connection: close and read nothing made everybody else get 503, for good.
 
-    Red on commit a92648e: closing connections counted, and could not be dropped.
+    A fault of commit a92648e: closing connections counted, and could not be dropped.
     """
     server = make_server(sqlite_database, environment={"PRUDENT_CONNECTIONS_MAX": "40"})
     with ExitStack() as stack:
@@ -139,7 +139,7 @@ def ask(connection: socket.socket) -> None:
 def test_one_peer_does_not_push_out_the_others(make_server: MakeServer, sqlite_database: str) -> None:
     """F1. Somebody who opens connections all the time had the oldest ones closed: those of the usual clients.
 
-    Red on commit a92648e.
+    A fault of commit a92648e.
     """
     server = make_server(sqlite_database, environment={"PRUDENT_CONNECTIONS_MAX": "40"})
     with socket.create_connection((HOST, server.port), timeout=10) as usual, ExitStack() as stack:
@@ -152,7 +152,7 @@ def test_one_peer_does_not_push_out_the_others(make_server: MakeServer, sqlite_d
 
 
 def test_health_is_served_when_every_connection_is_in_use(make_server: MakeServer, sqlite_database: str) -> None:
-    """F1. An orchestrator that gets 503 restarts a server that only has much to do. Red on commit a92648e.
+    """F1. An orchestrator that gets 503 restarts a server that only has much to do. A fault of commit a92648e.
 
     One peer may have three of the four connections.
     """
@@ -193,7 +193,7 @@ def test_a_client_that_half_closes_holds_nothing(make_server: MakeServer, sqlite
 def test_requests_sent_at_once_are_bounded(make_server: MakeServer, sqlite_database: str) -> None:
     """F2. Four megabytes of requests on one connection took 255 MiB, ten such connections the service.
 
-    Red on commit a92648e: what had arrived was parsed at once, a request became a dozen objects.
+    A fault of commit a92648e: what had arrived was parsed at once, a request became a dozen objects.
     """
     server = make_server(sqlite_database)
     ok(get(server, "/health/live"))
