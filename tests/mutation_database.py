@@ -63,7 +63,7 @@ DATABASE = (
     # memory and the database
     Mutation(
         "memory kept when the database is another one",
-        "prudent.ledger.batch:Batch._read_standings",
+        "prudent.ledger.basis:Basis._read_standings",
         drop_raise("AnotherDatabaseError"),
         f"{TRUST}/test_restores.py::test_a_decision_that_was_taken_back_is_not_rewarded",
     ),

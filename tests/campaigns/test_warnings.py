@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from prudent.campaigns import configuration_warnings, resolve
-from tests.campaigns.test_resolution import BOUNDS, requested
+from tests.campaigns.configurations import BOUNDS, requested
 
 
 def said(**changes: Any) -> str:

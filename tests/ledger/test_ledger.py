@@ -17,7 +17,7 @@ from prudent.errors import (
     OverloadedError,
     UnknownOutcomeError,
 )
-from prudent.ledger.batch import BEHIND_MAX
+from prudent.ledger.basis import BEHIND_MAX
 from prudent.ledger.commands import (
     AddArm,
     ChangeCampaign,

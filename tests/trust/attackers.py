@@ -1,8 +1,8 @@
 """Clients without a key that occupy a server: python -m tests.trust.attackers PORT READERS PIPELINES HEADS
 
-Readers ask for a large file and never read it. Pipelines send four megabytes of requests at once; every other one reads
-its answers. Heads send a byte of a request's head now and then. Says "ready" when all have begun, and goes on until its
-standard input ends. In a process of its own: what it costs must not slow the clients down whose rate is measured.
+Readers ask for large files and never read them. Pipelines send four megabytes of requests at once; every other one
+reads its answers. Heads send a byte of a request's head now and then. Says "ready" when all have begun, and goes on
+until its standard input ends. In a process of its own: what it costs must not slow down the clients that are measured.
 """
 
 import resource
@@ -14,7 +14,9 @@ from contextlib import suppress
 
 from tests.servers import HOST
 
-FILE = b"GET /docs/static/swagger-ui-bundle.js HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+FILE = b"GET /docs/static/swagger-ui-bundle.js HTTP/1.1\r\nHost: localhost\r\n"
+FILES = (FILE + b"\r\n") * 2 + FILE + b"Connection: close\r\n\r\n"
+"""More than the four megabytes that Linux takes of what nobody reads: the rest stays with the server."""
 SMALL = b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n"
 PIPELINED = SMALL * (4 * 2**20 // len(SMALL))
 WINDOW_BYTES = 4_096
@@ -36,9 +38,9 @@ def connect(port: int, source: str = ELSEWHERE, *, window: int | None = None) ->
 
 
 def stalled_reader(port: int, source: str = ELSEWHERE) -> socket.socket:
-    """A client that asks for a large file, has the connection closed after it, and reads nothing."""
+    """A client that asks for large files, has the connection closed after them, and reads nothing."""
     made = connect(port, source, window=WINDOW_BYTES)
-    made.send(FILE)
+    made.send(FILES)
     return made
 
 

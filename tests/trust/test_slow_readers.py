@@ -57,10 +57,13 @@ def test_readers_that_stall_keep_nobody_out(make_server: MakeServer, sqlite_data
 
     A fault of commit a92648e: closing connections counted, and could not be dropped.
     """
-    server = make_server(sqlite_database, environment={"PRUDENT_CONNECTIONS_MAX": "40"})
+    limits = {"PRUDENT_CONNECTIONS_MAX": "40", "PRUDENT_UNREAD_SECONDS_MAX": "60"}
+    server = make_server(sqlite_database, environment=limits)
     with ExitStack() as stack:
         for _ in range(60):
             stack.enter_context(stalled_reader(server.port, source))
+        time.sleep(3)  # a client that has read nothing for a second has stalled
+        assert held(server) >= 30, "they have not stalled"
         for _ in range(10):
             for path in ("/health/live", "/campaigns"):
                 ok(get(server, path))
@@ -116,12 +119,16 @@ def test_a_slow_reader_that_goes_on_reading_gets_all(make_server: MakeServer, sq
 
 def test_answers_that_are_not_read_are_bounded_together(make_server: MakeServer, sqlite_database: str) -> None:
     """A reader's key could have a thousand large answers made, and leave them all in the memory."""
-    server = make_server(sqlite_database, environment={"PRUDENT_UNREAD_BYTES_MAX": str(4 * MIB)})
+    limits = {"PRUDENT_UNREAD_BYTES_MAX": str(MIB), "PRUDENT_UNREAD_SECONDS_MAX": "60"}
+    server = make_server(sqlite_database, environment=limits)
     with ExitStack() as stack:
         for _ in range(40):
             stack.enter_context(stalled_reader(server.port))
         ok(get(server, "/health/live"))
-        assert wait_until_at_most(server, 6, 5) <= 6
+        assert wait_until_at_most(server, 17, 10) <= 17  # each leaves more than 64 KiB
+        closed = re.search(r'connections_closed_total\{reason="unread"\} ([0-9.]+)', get(server, "/metrics").text)
+        assert closed is not None
+        assert float(closed[1]) >= 23
 
 
 def ask(connection: socket.socket) -> None:

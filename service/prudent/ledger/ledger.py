@@ -20,7 +20,8 @@ from prudent.errors import (
     UnknownOutcomeError,
 )
 from prudent.ledger.administration import Administration, CampaignRecord, administer
-from prudent.ledger.batch import Batch, StaleDirectoryError
+from prudent.ledger.basis import Basis, StaleDirectoryError
+from prudent.ledger.batch import Batch
 from prudent.ledger.commands import Command
 from prudent.ledger.health import Health
 from prudent.ledger.lending import Lending
@@ -231,7 +232,7 @@ class Ledger:
         self._metrics.rewards.inc(len(batch.writes.rewarded))
         self._metrics.missing_values.inc(batch.writes.missing)
         self._metrics.unknown_categories.inc(batch.writes.others)
-        for state in batch.touched.values():
+        for state in batch.basis.touched.values():
             self._count_fits(state)
 
     def _count_fits(self, state: CampaignState) -> None:
@@ -281,26 +282,26 @@ class Ledger:
         with self._held.use() as connection:
             check_file(connection, briefly=self._health.refused is None)
             transaction = connection.begin()
-            batch = Batch(
+            basis = Basis(
                 connection,
                 self._states,
                 clock=self._clock,
-                new_id=self._new_id,
                 recent=self._recent,
                 loading=self._lending.waiting,
                 skip_locked=skip_locked,
                 lock_all=lock_all,
             )
+            batch = Batch(basis, new_id=self._new_id)
             try:
                 outcomes = batch.run(commands)
             except BaseException:
-                batch.restore()
+                basis.restore()
                 raise
             try:
                 transaction.commit()
             except Exception as error:
                 connection.invalidate(error)  # it may still be inside the transaction
-                batch.forget()
+                basis.forget()
                 self._health.refused = "the outcome of a commit is unknown"
                 self._metrics.commits.labels("unknown").inc()
                 logger.exception("the outcome of a commit is unknown", commands=len(commands))
@@ -308,9 +309,10 @@ class Ledger:
             try:
                 check_file(connection)  # before anything is acknowledged
             except LostFileError:
-                batch.forget()
+                basis.forget()
                 raise
-        batch.remember()
+        self._recent.keep(batch.writes.decisions.values())  # they are likely to be rewarded soon
+        self._recent.forget(batch.writes.rewarded)
         self._committed.inc()
         self._count_recorded(batch)
         if batch.writes.decisions or batch.writes.observations:

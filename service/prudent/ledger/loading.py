@@ -118,6 +118,7 @@ def held(states: States, recent: RecentDecisions) -> Held:
 
 def report_losses(read: Engine, before: Held) -> None:
     """Log how much of it the database does not have. An operator learns how long the lost tail is."""
+    read.dispose()  # its idle connections lead to the database that was, and would fail
     lost: dict[str, int] = {}
     with read.connect() as connection:
         heads = campaigns.read_standings(connection, [key for key, _, _ in before.states])

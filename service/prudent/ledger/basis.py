@@ -1,0 +1,250 @@
+"""What a batch rests on: steps 1 to 4 of `prudent.ledger.batch`, which says why their order is this one."""
+
+from collections.abc import Collection, Sequence
+
+from sqlalchemy import Connection
+
+from prudent.clock import Clock
+from prudent.ledger import selection
+from prudent.ledger.commands import Command, Select
+from prudent.ledger.loading import AnotherDatabaseError, catch_up, open_state, use_snapshot
+from prudent.ledger.quarantine import BAD_ROWS
+from prudent.ledger.state import LARGE_BYTES, CampaignState, States
+from prudent.store import campaigns, categories, decisions, log
+from prudent.store.campaigns import Standing
+from prudent.store.decisions import RecentDecisions
+from prudent.store.tables import DecisionRow, LogRow
+
+BEHIND_MAX = 1_000
+"""Rows that a batch folds by itself; a state further behind is loaded outside any transaction."""
+
+
+class StaleDirectoryError(Exception):
+    """A public id has another key, or a campaign entered its warm-up, since this process last looked."""
+
+
+class Basis:
+    """The decisions, campaigns' states and rewards that a batch's commands need, found, locked and brought up to date.
+
+    now: the batch's time, by the database's clock if it has one. keys: of the campaigns that commands name, by public
+    id. decisions: those that exist already, and recorded, their rewards; selected, the keys of the campaigns of the
+    batch's selects: all by decision id. touched: the states to execute on, by key. busy: keys of campaigns that another
+    worker holds; behind: of those whose state must be loaded first.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        states: States,
+        *,
+        clock: Clock,
+        recent: RecentDecisions,
+        loading: Collection[int] = (),
+        skip_locked: bool = False,
+        lock_all: bool = False,
+    ) -> None:
+        self.connection = connection
+        self.states = states
+        self._clock = clock
+        self._recent = recent
+        self._skip_locked = skip_locked
+        self._lock_all = lock_all
+        self._loading = loading
+        self.now = 0
+        self.touched: dict[int, CampaignState] = {}
+        self._marked: list[CampaignState] = []
+        self._locked: set[int] = set()
+        self.keys: dict[str, int] = {}
+        self.decisions: dict[str, DecisionRow] = {}
+        self._remembered: dict[str, DecisionRow] = {}
+        self.selected: dict[str, int] = {}
+        self._rewarded: set[str] = set()
+        """The decisions of this batch's rewards."""
+        self._standings: dict[int, Standing] = {}
+        self.recorded: dict[str, LogRow] = {}
+        self._bringing: set[int] = set()
+        """The keys of the campaigns whose selects bring categories that are unknown here."""
+        self._showing: set[int] = set()
+        """The keys of the campaigns whose stored categories must all be known."""
+        self.busy: set[int] = set()
+        self.behind: set[int] = set()
+
+    def gather(self, commands: Sequence[Command]) -> None:
+        """Find, lock and bring up to date what these commands need. Raises StaleDirectoryError: gather it anew."""
+        self._find_decisions(commands)
+        self._find_keys(commands)
+        learning, others = self._campaigns_of(commands)
+        self._find_new_categories(commands)
+        self._lock(learning, others)
+        self._read_standings(learning | others)
+        self._bring_up_to_date()
+        self._find_rewards()
+
+    def name_of(self, key: int) -> str | None:
+        """The campaign's public id; None once it is deleted."""
+        standing = self._standings.get(key)
+        return None if standing is None else standing.campaign_id
+
+    def restore(self) -> None:
+        """Return every state to what it was before the commands ran."""
+        for state in self._marked:
+            state.restore()
+
+    def forget(self) -> None:
+        """After a commit of unknown outcome: drop the states, which may be ahead of the database."""
+        for key in self.touched:
+            self.states.drop(key)
+
+    # 1. decisions, and the keys of the campaigns that commands name
+
+    def _find_decisions(self, commands: Sequence[Command]) -> None:
+        ids = {command.decision_id for command in commands if command.decision_id is not None}
+        if not ids:
+            return
+        self._remembered = self._recent.find(ids)
+        self.decisions = decisions.find_decisions(self.connection, ids - self._remembered.keys()) | self._remembered
+        self._rewarded = {one.decision_id for one in commands if one.learns and one.decision_id is not None}
+        # the reward of a pruned decision is still found in the log
+        self.recorded = log.find_observations(self.connection, self._rewarded - self.decisions.keys())
+
+    def _find_keys(self, commands: Sequence[Command]) -> None:
+        missing = []
+        for name in {command.campaign_id for command in commands if command.campaign_id is not None}:
+            key = self.states.key_of(name)
+            if key is None:
+                missing.append(name)
+            else:
+                self.keys[name] = key
+        self.keys |= campaigns.find_keys(self.connection, missing)
+
+    def _campaigns_of(self, commands: Sequence[Command]) -> tuple[set[int], set[int]]:
+        """Keys of the campaigns that will learn, and of the others that are needed."""
+        learning: set[int] = set()
+        others: set[int] = set()
+        for command in commands:
+            name, decision_id = command.campaign_id, command.decision_id
+            key = None if name is None else self.keys.get(name)
+            if decision_id is not None:
+                row = self.decisions.get(decision_id) or self.recorded.get(decision_id)
+                if name is None:
+                    key = row.key if row is not None else self.selected.get(decision_id)
+                elif key is not None:
+                    self.selected[decision_id] = key
+                    if row is not None:
+                        others.add(row.key)
+            if key is not None:
+                (learning if command.learns else others).add(key)
+        return learning, others - learning
+
+    def _find_new_categories(self, commands: Sequence[Command]) -> None:
+        """A category that is unknown here may be stored already, or else is learned under the head's lock."""
+        for command in commands:
+            key = self.keys.get(command.campaign_id or "")
+            state = None if key is None else self.states.get(key)
+            if key is None or state is None or not state.vocabulary.learns:
+                continue
+            if isinstance(command, Select) and selection.brings_new(state, command):
+                self._bringing.add(key)
+            elif not isinstance(command, Select) or command.explain:
+                self._showing.add(key)
+
+    # 2. locks
+
+    def _lock(self, learning: set[int], others: set[int]) -> None:
+        wanted = set(learning)
+        for key in others:
+            state = self.states.get(key)
+            if self._lock_all or state is None or state.warming or key in self._bringing:
+                wanted.add(key)
+        self._locked = campaigns.lock_heads(self.connection, wanted, skip_locked=self._skip_locked)
+        if self._skip_locked:
+            self.busy = wanted - self._locked
+
+    # 3. standings and states
+
+    def _read_standings(self, keys: set[int]) -> None:
+        self._standings = campaigns.read_standings(self.connection, keys)
+        for standing in self._standings.values():
+            if self.states.epoch not in {None, standing.epoch}:
+                raise AnotherDatabaseError(f"{self.states.epoch} became {standing.epoch}")
+            self.states.epoch = standing.epoch
+        clocks = [standing.now for standing in self._standings.values() if standing.now is not None]
+        self.now = max(clocks) if clocks else self._clock()
+        ended = [row.decision_id for row in self._remembered.values() if self.name_of(row.key) is None]
+        self._recent.forget(ended)
+        stale = [name for name, key in self.keys.items() if self.name_of(key) != name]
+        for name in stale:
+            self.states.drop(self.keys[name])
+            self.states.forget_name(name)
+        if stale or ended:
+            raise StaleDirectoryError
+
+    def _bring_up_to_date(self) -> None:
+        quarantine = self.states.quarantine
+        held = quarantine.held(self._clock()) if quarantine.entries else ()
+        for key, standing in self._standings.items():
+            if standing.campaign_id is None or key in self.busy or key in held:
+                continue
+            if key in self._loading:
+                self.behind.add(key)
+                continue
+            try:
+                state = self._state_at(key, standing)
+                if state is None:
+                    continue
+                behind = state.target - state.sequence
+                if behind > BEHIND_MAX or state.takes_long(behind):
+                    self.behind.add(key)
+                    continue
+                if state.sequence != state.target:
+                    catch_up(self.connection, state)
+            except BAD_ROWS as error:
+                self.states.drop(key)
+                quarantine.put(key, standing.campaign_id, error, self._clock())
+                continue
+            if quarantine.entries:
+                quarantine.release(key)
+            self.touched[key] = state
+        incomplete = (self._bringing | self._showing) & self.touched.keys()
+        if incomplete:
+            for key, rows in categories.read_categories(self.connection, incomplete).items():
+                self.touched[key].learn_categories(rows)
+        warming = [state for state in self.touched.values() if state.warming]
+        if any(state.key not in self._locked for state in warming):
+            raise StaleDirectoryError
+        plays = campaigns.read_plays(self.connection, [state.key for state in warming])
+        for state in warming:
+            state.plays = [plays[state.key][arm.position] for arm in state.arms]
+        for state in self.touched.values():
+            self.states.put(state)
+            state.mark()
+            self._marked.append(state)
+
+    def _state_at(self, key: int, standing: Standing) -> CampaignState | None:
+        state = self.states.get(key)
+        if state is not None and state.sequence > standing.head:
+            raise AnotherDatabaseError(f"the log of campaign {key} ends at {standing.head}, before {state.sequence}")
+        if state is not None and state.standing.epoch != standing.epoch:  # loaded before the database became another
+            self.states.drop(key)
+            state = None
+        if state is None:
+            state = open_state(self.connection, key)
+            if state is None:
+                return None
+            if state.nbytes > LARGE_BYTES:
+                self.behind.add(key)
+                return None
+            use_snapshot(self.connection, state)
+        elif state.revision != standing.revision:
+            row = campaigns.read_campaign(self.connection, key)
+            if row is None:
+                return None
+            state.reconfigure(row, campaigns.read_arms(self.connection, [key])[key])
+        state.standing = standing
+        return state
+
+    # 4. existing rewards
+
+    def _find_rewards(self) -> None:
+        if self._rewarded:
+            self.recorded |= log.find_observations(self.connection, self._rewarded)
