@@ -114,19 +114,16 @@ def serve(
 @app.command("migrate")
 def migrate_command(database_url: DatabaseUrl = None) -> None:
     """Create the database's schema or bring it to this version. Safe to run from several places at once."""
-    from sqlalchemy.exc import SQLAlchemyError
-
-    from prudent.cli.database import described
+    from prudent.cli.database import described, reported_failures
     from prudent.store.engines import (
         NEW_FILE_MODE,
-        UnsupportedDatabaseError,
         create_write_engine,
         parse_database_url,
     )
-    from prudent.store.schema import UnknownRevisionError, campaigns_without_rule, migrate
+    from prudent.store.schema import campaigns_without_rule, migrate
 
     settings = settings_or_fail()
-    try:
+    with reported_failures():
         url = parse_database_url(database_url or settings.database_url)
         inform(f"database: {described(url)}")
         if url.get_backend_name() == "sqlite" and Path(url.database or "").parent.is_dir():
@@ -137,10 +134,6 @@ def migrate_command(database_url: DatabaseUrl = None) -> None:
             kept = 0 if before in (None, after) else campaigns_without_rule(engine)
         finally:
             engine.dispose()
-    except (UnknownRevisionError, UnsupportedDatabaseError) as error:
-        fail(str(error))
-    except SQLAlchemyError as error:
-        fail(f"the database does not answer: {error.__cause__ or error}")
     console.print(f"schema at {after}" if before == after else f"schema migrated from {before or 'none'} to {after}")
     if kept:
         console.print(

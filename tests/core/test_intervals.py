@@ -51,7 +51,7 @@ def ends(estimator: Estimator, *rows: list[float], has_intercept: bool = False) 
 @pytest.mark.parametrize("loss", [SquaredLoss(), CAUTIOUS, EntropicLoss(-0.5, -9, 9)], ids=str)
 def test_sandwich_spelled_out(loss: Loss, monkeypatch: pytest.MonkeyPatch) -> None:
     """The interval would not be the one that the documentation states."""
-    monkeypatch.setattr("prudent.core.estimators.exact._CHUNK_PRODUCTS", 50)  # several chunks
+    monkeypatch.setattr("prudent.core.estimators.estimator._CHUNK_PRODUCTS", 50)  # several chunks
     features, rewards = sample(1, 80)
     estimator = taught(exact(loss), features, rewards)
     theta = estimator.theta[0]

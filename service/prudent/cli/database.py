@@ -26,6 +26,17 @@ def described(url: URL) -> str:
 
 
 @contextmanager
+def reported_failures() -> Iterator[None]:
+    """Ends the program with a one-line message where the database does not answer, or is not one of this version's."""
+    try:
+        yield
+    except (UnknownRevisionError, UnsupportedDatabaseError) as error:
+        fail(str(error))
+    except SQLAlchemyError as error:
+        fail(f"the database does not answer: {error.__cause__ or error}")
+
+
+@contextmanager
 def opened_database(database_url: str | None, *, read_only: bool = False) -> Iterator[Engine]:
     """An engine on a database that has this version's schema; says on standard error which database it is.
 
@@ -33,7 +44,7 @@ def opened_database(database_url: str | None, *, read_only: bool = False) -> Ite
     create one.
     """
     settings = settings_or_fail()
-    try:
+    with reported_failures():
         url = parse_database_url(database_url or settings.database_url)
         _refuse_missing_file(url)
         inform(f"database: {described(url)}")
@@ -44,10 +55,6 @@ def opened_database(database_url: str | None, *, read_only: bool = False) -> Ite
             yield engine
         finally:
             engine.dispose()
-    except (UnknownRevisionError, UnsupportedDatabaseError) as error:
-        fail(str(error))
-    except SQLAlchemyError as error:
-        fail(f"the database does not answer: {error.__cause__ or error}")
 
 
 def _refuse_missing_file(url: URL) -> None:

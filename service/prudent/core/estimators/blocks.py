@@ -165,6 +165,20 @@ def take(arrays: Mapping[str, NDArray[np.generic]], name: str, shape: tuple[int,
     return copy
 
 
+def take_counters(arrays: Mapping[str, NDArray[np.generic]], count: int) -> list[int]:
+    """Return the numbers of a state's array `counters`.
+
+    Raises ValueError where it is missing, or has another shape or type, or one of them is negative.
+    """
+    counters = arrays.get("counters")
+    if counters is None or counters.shape != (count,) or counters.dtype != np.int64:
+        raise ValueError(f"counters must be an int64 array of shape ({count},)")
+    numbers: list[int] = counters.tolist()
+    if min(numbers) < 0:
+        raise ValueError("counters must not be negative")
+    return numbers
+
+
 class Histories:
     """The observations of each block in order, in growing arrays, with an undo journal of lengths.
 

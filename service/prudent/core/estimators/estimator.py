@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 from prudent.core.estimators.blocks import StateArrays
 from prudent.core.measures import Array
 
+_CHUNK_PRODUCTS = 2**18
+
 
 class Convergence(NamedTuple):
     """What an iterative solver did over the estimator's life.
@@ -33,6 +35,22 @@ class ScoreMoments(NamedTuple):
     observations: int
     products: int
     quadratics: Callable[[Array], Array]
+
+
+def score_quadratics(directions: Array, features: Array, slopes_of: Callable[[slice], Array]) -> Array:
+    """Return sum d1^2 <x_i, v>^2 for each v, (K, d); (K,). O(n d K), a chunk at a time.
+
+    features: (n, d), contiguous along n. slopes_of: from a slice of the observations to their d1.
+    """
+    total = np.zeros(len(directions))
+    size = max(1, _CHUNK_PRODUCTS // (len(directions) + features.shape[1]))
+    for start in range(0, len(features), size):
+        part = slice(start, start + size)
+        slopes = slopes_of(part)
+        projections = directions @ features[part].T  # along memory, as a history lies
+        projections *= projections
+        total += projections @ (slopes * slopes)
+    return total
 
 
 class Estimator(Protocol):

@@ -9,13 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prudent.core.estimators.blocks import BlockRows, Histories, StateArrays, check_observation, is_gram
-from prudent.core.estimators.estimator import Convergence, ScoreMoments
+from prudent.core.estimators.estimator import Convergence, ScoreMoments, score_quadratics
 from prudent.core.estimators.incremental import Window
 from prudent.core.measures import Array, Loss
 from prudent.core.numerics.newton import Solution, minimise, weighted_gram
 
 _COUNTERS = ("observations", "fits", "uncertified", "bound_active", "full_fits", "corrections")
-_CHUNK_PRODUCTS = 2**18
 
 
 class ExactMinimizer:
@@ -226,22 +225,12 @@ class ExactMinimizer:
         return ScoreMoments(count, count * self.dimension, partial(self._score_quadratics, block))
 
     def _score_quadratics(self, block: int, directions: Array) -> Array:
-        """Return sum d1^2 <x_i, v>^2 for each v, (K, d); (K,). O(n d K), a chunk at a time.
-
-        nan where all rewards are equal: they do not show how much the next one may differ.
-        """
+        """Return `score_quadratics`; nan where all rewards are equal: they do not show how much the next may differ."""
         features, rewards = self._histories.features(block), self._histories.rewards(block)
         if float(np.ptp(rewards)) == 0.0:
             return np.full(len(directions), np.nan)
-        total = np.zeros(len(directions))
-        size = max(1, _CHUNK_PRODUCTS // (len(directions) + self.dimension))
-        for start in range(0, len(rewards), size):
-            chunk = features[start : start + size]
-            slopes = self.loss.d1(rewards[start : start + size], chunk @ self.theta[block])
-            projections = directions @ chunk.T  # along memory, as the history lies
-            projections *= projections
-            total += projections @ (slopes * slopes)
-        return total
+        theta = self.theta[block]
+        return score_quadratics(directions, features, lambda part: self.loss.d1(rewards[part], features[part] @ theta))
 
     def add_block(self) -> None:
         """Append a block without observations; theta is 0 there. The next `refresh` reports it."""

@@ -8,7 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.blas import ddot, dgemv, dger, dnrm2, dscal
 
-from prudent.core.estimators.blocks import MAGNITUDE_MAX, BlockRows, StateArrays, check_observation, is_gram, take
+from prudent.core.estimators.blocks import (
+    MAGNITUDE_MAX,
+    BlockRows,
+    StateArrays,
+    check_observation,
+    is_gram,
+    take,
+    take_counters,
+)
 from prudent.core.estimators.estimator import ScoreMoments, pooled_moments, skipped_warnings
 from prudent.core.estimators.start import Start
 from prudent.core.measures import Array, Loss
@@ -291,10 +299,7 @@ class OnePass:
 
         Forgets the mark. Raises ValueError, and changes nothing, for arrays that do not fit.
         """
-        counters = arrays.get("counters")
-        if counters is None or counters.shape != (2,) or counters.dtype != np.int64 or min(counters.tolist()) < 0:
-            raise ValueError("counters must be an int64 array of shape (2,), not negative")
-        observations, skipped_steps = (int(counter) for counter in counters)
+        observations, skipped_steps = take_counters(arrays, 2)
         rows = self._rows.like(0)
         rows.load(arrays)
         is_changed = take(arrays, "is_changed", (rows.count,))

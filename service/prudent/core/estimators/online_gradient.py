@@ -7,7 +7,15 @@ from typing import ClassVar, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from prudent.core.estimators.blocks import MAGNITUDE_MAX, BlockRows, StateArrays, check_observation, is_gram, take
+from prudent.core.estimators.blocks import (
+    MAGNITUDE_MAX,
+    BlockRows,
+    StateArrays,
+    check_observation,
+    is_gram,
+    take,
+    take_counters,
+)
 from prudent.core.estimators.estimator import skipped_warnings
 from prudent.core.estimators.start import Start
 from prudent.core.measures import Array, Loss
@@ -307,10 +315,7 @@ class OnlineGradient:
 
         Forgets the mark. Raises ValueError, and changes nothing, for arrays that do not fit.
         """
-        counters = arrays.get("counters")
-        if counters is None or counters.shape != (3,) or counters.dtype != np.int64 or min(counters.tolist()) < 0:
-            raise ValueError("counters must be an int64 array of shape (3,), not negative")
-        observations, episodes, skipped_steps = (int(counter) for counter in counters)
+        observations, episodes, skipped_steps = take_counters(arrays, 3)
         matrices, vectors = self._matrices.like(0), self._vectors.like(0)
         matrices.load(arrays)
         vectors.load(arrays)

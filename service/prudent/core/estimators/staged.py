@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prudent.core.estimators.blocks import BlockRows, Histories, StateArrays, check_observation, is_gram
-from prudent.core.estimators.estimator import Convergence, ScoreMoments
+from prudent.core.estimators.estimator import Convergence, ScoreMoments, score_quadratics
 from prudent.core.estimators.stage_fits import (
     FirstStage,
     StagedFit,
@@ -23,7 +23,6 @@ from prudent.core.measures import Array, Stages
 
 _COUNTERS = ("observations", "fits", "uncertified")
 _EVERY_MAX, _GROWTH = 20, 10
-_CHUNK_PRODUCTS = 2**18
 
 
 class StagedMinimizer:
@@ -196,25 +195,22 @@ class StagedMinimizer:
         return ScoreMoments(count, count * self.dimension, partial(self._score_quadratics, block))
 
     def _score_quadratics(self, block: int, directions: Array) -> Array:
-        """Return sum d1^2 <x_i, v>^2 for each v, (K, d); (K,). O(n d K), a chunk at a time; nan without spread."""
+        """Return `score_quadratics`; nan without spread."""
         features, rewards = self._histories.features(block), self._histories.rewards(block)
         first, theta = self._first_stage(block), self.theta[block]
         loss = first.loss(self.stages) if self.stages.is_direct else None
         if float(np.ptp(rewards)) == 0.0 or (self.stages.is_direct and loss is None):
             return np.full(len(directions), np.nan)
-        total = np.zeros(len(directions))
-        size = max(1, _CHUNK_PRODUCTS // (len(directions) + self.dimension))
-        for start in range(0, len(rewards), size):
-            chunk, own = features[start : start + size], rewards[start : start + size]
+
+        def slopes_of(part: slice) -> Array:
+            chunk, own = features[part], rewards[part]
             moved = chunk @ (theta - first.mean)
             if loss is None:
-                slopes = moved - pseudo_residuals(self.stages, first, chunk, own)
-            else:
-                slopes = loss.d1(own - chunk @ first.mean, moved)
-            projections = directions @ chunk.T
-            projections *= projections
-            total += projections @ (slopes * slopes)
-        return total
+                slopes: Array = moved - pseudo_residuals(self.stages, first, chunk, own)
+                return slopes
+            return loss.d1(own - chunk @ first.mean, moved)
+
+        return score_quadratics(directions, features, slopes_of)
 
     def add_block(self) -> None:
         """Append a block without observations; theta is 0 there. The next `refresh` reports it."""
