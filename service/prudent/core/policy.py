@@ -263,7 +263,6 @@ class Policy:
         arms: (K,) by order of registration; the bonus `self-scaled` needs them where they are not the blocks.
         """
         self.refresh()
-        exploration = self.exploration
         if isinstance(self.confidence, SelfScaled):
             places = blocks if arms is None else arms
             if places is None:
@@ -271,10 +270,10 @@ class Policy:
             limits = self.confidence.score(self.feature_map(features), blocks, places)
             # an infinite bonus stays so, with exploration 0 too
             widths = np.where(np.isinf(limits.bonuses), np.inf, limits.bonuses)
-            widths[np.isfinite(widths)] *= exploration
+            widths[np.isfinite(widths)] *= self.exploration
             return Scores(limits.estimates, limits.bonuses, widths, self.center, limits.depths, limits.first)
         estimates, bonuses = self.confidence.score(self.feature_map(features), blocks)
-        weighted = bonuses if exploration == 1.0 else exploration * bonuses
+        weighted = bonuses if self.exploration == 1.0 else self.exploration * bonuses
         return Scores(estimates, bonuses, weighted, self.center)
 
     @property
@@ -323,10 +322,8 @@ class Policy:
         """What each named feature, interaction and the intercept add to each candidate's estimate; rows sum to it."""
         self.refresh()
         theta = self.parameters()
-        # + 0.0, so that no feature adds -0.0
-        return self.feature_map.parts(
-            self.feature_map(features) * (theta[0] if blocks is None else theta[blocks]) + 0.0
-        )
+        added = self.feature_map(features) * (theta[0] if blocks is None else theta[blocks])
+        return self.feature_map.parts(added + 0.0)  # so that no feature adds -0.0
 
     def mark(self) -> None:
         """Remember this state; ``restore`` returns to it exactly. A new mark forgets the last one."""
