@@ -17,6 +17,7 @@ OPERATIONS = {
     ("get", "/campaigns"): "listCampaigns",
     ("get", "/campaigns/{campaign_id}"): "getCampaign",
     ("patch", "/campaigns/{campaign_id}"): "changeCampaign",
+    ("get", "/campaigns/{campaign_id}/features"): "getFeatures",
     ("delete", "/campaigns/{campaign_id}"): "deleteCampaign",
     ("post", "/campaigns/{campaign_id}/arms"): "addArm",
     ("patch", "/campaigns/{campaign_id}/arms/{arm_id}"): "changeArm",

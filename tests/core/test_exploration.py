@@ -166,3 +166,12 @@ def test_optimism_takes_the_best_index_with_its_whole_bonus() -> None:
     chosen = {choose(scores, ExplorationRule(), Standing(), explore=True, seed=(1, f"{n}")).position for n in range(50)}
     assert chosen == {1, 2}
     assert propensities(scores, ExplorationRule(), Standing(), explore=True) == [0.0, 0.5, 0.5]
+
+
+def test_of_equal_arms_none_is_an_exploration() -> None:
+    """A report would say that a campaign with `exploration` 0 explores, as long as two arms are equal."""
+    scores = Scores(np.array([1.0, 0.5, 1.0]), np.array([0.3, 0.3, 0.3]), np.zeros(3))
+    rule = ExplorationRule(randomized=True)
+    for number in range(50):
+        choice = choose(scores, rule, Standing(learned=9), explore=True, seed=(1, f"d{number}"))
+        assert choice.position == choice.greedy_position

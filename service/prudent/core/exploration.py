@@ -251,8 +251,10 @@ def choose(
     """
     lines = _lines_of(scores, standing)
     best = _nearly_largest(lines.estimates, lines.tolerance)
-    greedy, count = _by_lot(best, seed), len(lines.estimates)
+    count = len(lines.estimates)
     draws = draw(*seed) if rule.is_drawn else _NO_DRAWS
+    # of equal arms the one that the index would take: taking it is no exploration
+    greedy = best[draws.lot % len(best)] if rule.is_drawn else _by_lot(best, seed)
     multiplier = lines.scale * draws.size if rule.randomized else 1.0
     if count == 1:
         return Choice(0, 0, "only-arm", 1.0, multiplier)
