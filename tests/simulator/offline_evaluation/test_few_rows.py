@@ -78,10 +78,10 @@ def test_coverage_before_and_after() -> None:
     assert widths[2] > widths[0]
 
 
-def test_a_replay_says_that_its_rows_are_few(server_url: str, tmp_path: Path) -> None:
+def test_a_replay_says_that_its_rows_are_few(tmp_path: Path) -> None:
     """And gives bounds where the range of rewards is known."""
     log = table(tmp_path / "log.csv", propensity=True)
-    options = ("--url", server_url, "--mean", "--resamples", "50")
+    options = ("--server", "sqlite", "--mean", "--resamples", "50")
     shown = simulator("replay", log, *options).stdout.replace("\n", " ")
     assert "rows match: an outcome rarer than 1 in" in shown
     ranged = ("--minimum", "-5", "--maximum", "5")
