@@ -142,7 +142,7 @@ def joint_variance_loss(aversion: float, features: Floats, rewards: Floats) -> C
         (Cvar(0.1), lambda x, y: joint_cvar_loss(0.1, x, y)),
         (MeanVariance(0.8, "variance"), lambda x, y: joint_variance_loss(0.8, x, y)),
     ],
-    ids=str,
+    ids=["cvar .25", "cvar .1", "mean-variance"],
 )
 def test_direct_minimisation_of_the_joint_loss(
     measure: Measure, loss: Callable[[Floats, Floats], Callable[[Floats], float]]
