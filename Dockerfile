@@ -1,7 +1,7 @@
 # The service, or with --target simulator what plays experiments against one. Built in stages: a virtual environment from
 # the locked requirements and the wheels, then an image that has that environment and a Python, no compiler.
 
-FROM python:3.12-slim-bookworm@sha256:54c85f3c47607a77f32adec749d3c81d1348bf25833671f512b26a9b6d778cb3 AS build
+FROM python:3.12-slim-bookworm AS build
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ROOT_USER_ACTION=ignore
 WORKDIR /build
 RUN python -m venv tools && python -m venv --without-pip /opt/prudent
@@ -25,7 +25,7 @@ RUN tools/bin/python -m pip --python /opt/prudent/bin/python install --require-h
 FROM build AS build-service
 RUN find /opt/prudent/lib -path '*/tests/*' '(' -name 'test_*' -o -name data ')' -prune -exec rm -rf '{}' +
 
-FROM python:3.12-slim-bookworm@sha256:54c85f3c47607a77f32adec749d3c81d1348bf25833671f512b26a9b6d778cb3 AS base
+FROM python:3.12-slim-bookworm AS base
 # Numeric, so that an orchestrator can see that it is not root.
 RUN groupadd --gid 10001 prudent \
     && useradd --uid 10001 --gid prudent --no-log-init --home-dir /data --no-create-home --shell /usr/sbin/nologin prudent \

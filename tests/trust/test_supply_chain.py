@@ -50,7 +50,7 @@ def test_what_is_shipped_is_pinned_and_listed(promise: Promise) -> None:
     )
     assert listed == pinned
     assert hashes == lock.count("--hash=sha256:")
-    assert by_digest == images
+    assert set(images) - set(by_digest) == {"python:3.12-slim-bookworm"}  # built by tag, so that any builder can
     assert len(images) >= 6
 
 
@@ -92,10 +92,10 @@ def test_images_are_moved_together(tmp_path: Path) -> None:
     environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     command = ["sh", str(tmp_path / "deploy/pin-images.sh")]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=True)
-    assert "python:3.12-slim-bookworm: sha256:" in done.stdout
+    assert "postgres:17-bookworm: sha256:" in done.stdout
     for name in IMAGES:
         text = (tmp_path / name).read_text(encoding="utf-8")
         assert re.sub(r"@sha256:[0-9a-f]{64}", "", text) == re.sub(
             r"@sha256:[0-9a-f]{64}", "", (ROOT / name).read_text(encoding="utf-8")
         )
-        assert set(re.findall(r"@sha256:([0-9a-f]{64})", text)) == {"e" * 64}
+        assert set(re.findall(r"@sha256:([0-9a-f]{64})", text)) == (set() if name == "Dockerfile" else {"e" * 64})
