@@ -10,6 +10,7 @@ import pytest
 from prudent.errors import (
     NotFoundError,
 )
+from prudent.ledger import basis
 from prudent.ledger.commands import ChangeArm, DeleteCampaign, Describe, Reward, Select
 from prudent.ledger.outcomes import Decision, RewardReceipt
 from tests.ledger.conftest import Worker
@@ -35,6 +36,16 @@ def test_a_recreated_campaign_starts_anew_on_every_worker(make_worker: Callable[
         assert isinstance(receipt, RewardReceipt), receipt
     assert receipt.sequence == 2
     assert not faults(first)
+
+
+def test_a_large_campaign_is_loaded_once(make_worker: Callable[..., Worker], monkeypatch: pytest.MonkeyPatch) -> None:
+    """On PostgreSQL what the loader brought counted as of another database, and was loaded again for ever."""
+    monkeypatch.setattr(basis, "LARGE_BYTES", 0)
+    first, second = make_worker(), make_worker()
+    first.create("c")
+    for number, worker in enumerate((first, second, first)):
+        assert isinstance(worker.one(Select("c", f"d{number}")), Decision)
+        assert worker.one(Reward(f"d{number}", 1.0)).sequence == number + 1
 
 
 def test_many_campaigns_recreated_at_once_are_all_found(make_worker: Callable[..., Worker]) -> None:

@@ -221,26 +221,17 @@ class Basis:
             self._marked.append(state)
 
     def _state_at(self, key: int, standing: Standing) -> CampaignState | None:
-        state = self.states.get(key)
-        if state is not None and state.sequence > standing.head:
-            raise AnotherDatabaseError(f"the log of campaign {key} ends at {standing.head}, before {state.sequence}")
-        if state is not None and state.standing.epoch != standing.epoch:  # loaded before the database became another
-            self.states.drop(key)
-            state = None
-        if state is None:
-            state = open_state(self.connection, key)
-            if state is None:
-                return None
-            if state.nbytes > LARGE_BYTES:
-                self.behind.add(key)
-                return None
-            use_snapshot(self.connection, state)
-        elif state.revision != standing.revision:
-            row = campaigns.read_campaign(self.connection, key)
-            if row is None:
-                return None
-            state.reconfigure(row, campaigns.read_arms(self.connection, [key])[key])
-        state.standing = standing
+        held = self.states.get(key)
+        if held is not None and held.sequence > standing.head:
+            raise AnotherDatabaseError(f"the log of campaign {key} ends at {standing.head}, before {held.sequence}")
+        state = open_state(self.connection, standing, held)
+        if state is None or state is held:
+            return state
+        self.states.drop(key)  # if one is held, it was loaded before the database became another
+        if state.nbytes > LARGE_BYTES:
+            self.behind.add(key)
+            return None
+        use_snapshot(self.connection, state)
         return state
 
     # 4. existing rewards

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Engine
 from prudent.core.snapshot import FORMAT_VERSION, CorruptSnapshotError
 from prudent.ledger.state import CampaignState, States
 from prudent.store import campaigns, categories, decisions, log
+from prudent.store.campaigns import Standing
 from prudent.store.decisions import RecentDecisions
 from prudent.store.log import FoldRow
 
@@ -25,14 +26,26 @@ class AnotherDatabaseError(Exception):
     """The database is not the one that memory was read from: restored, restarted, or failed over. Forget, and rerun."""
 
 
-def open_state(connection: Connection, key: int) -> CampaignState | None:
-    """A state that has folded nothing yet; None if the campaign is gone."""
-    row = campaigns.read_campaign(connection, key)
-    if row is None or row.campaign_id is None:
-        return None
-    state = CampaignState(row, campaigns.read_arms(connection, [key])[key])
-    if state.vocabulary.learns:
-        state.learn_categories(categories.read_categories(connection, [key])[key])
+def open_state(connection: Connection, standing: Standing, held: CampaignState | None = None) -> CampaignState | None:
+    """The state to go on from, at this standing; None if the campaign is gone.
+
+    It is the one that is held, with the configuration of now, if it was read from this database; otherwise a new one,
+    which has folded nothing yet.
+    """
+    key = standing.key
+    state = held if held is not None and held.standing.epoch == standing.epoch else None
+    if state is None or state.revision != standing.revision:
+        row = campaigns.read_campaign(connection, key)
+        if row is None or row.campaign_id is None:
+            return None
+        arms = campaigns.read_arms(connection, [key])[key]
+        if state is not None:
+            state.reconfigure(row, arms)
+        else:
+            state = CampaignState(row, arms)
+            if state.vocabulary.learns:
+                state.learn_categories(categories.read_categories(connection, [key])[key])
+    state.standing = standing
     return state
 
 
@@ -69,25 +82,20 @@ def learn(state: CampaignState, rows: Iterable[FoldRow]) -> None:
     state.fold_all(following)
 
 
-def load_behind(read: Engine, key: int, state: CampaignState | None) -> CampaignState | None:
+def load_behind(read: Engine, key: int, held: CampaignState | None) -> CampaignState | None:
     """A state close behind its head, read page by page outside any transaction; None if the campaign is gone.
 
-    state: one that is further behind, to go on from. Raises AnotherDatabaseError if the log is not the one it is of.
+    held: one that is further behind, to go on from. Raises AnotherDatabaseError if the log is not the one it is of.
     """
     with read.connect() as connection:
         standing = campaigns.read_standings(connection, [key]).get(key)
+        if standing is None or standing.campaign_id is None:
+            return None
+        state = open_state(connection, standing, held)
         if state is None:
-            state = open_state(connection, key)
-            if state is None or standing is None:
-                return None
-            state.standing = standing  # with the database's epoch: a state without it would be loaded again for ever
+            return None
+        if state is not held:
             use_snapshot(connection, state)
-        else:
-            current = campaigns.read_campaign(connection, key)
-            if current is None or current.campaign_id is None:
-                return None
-            if current.revision != state.revision:
-                state.reconfigure(current, campaigns.read_arms(connection, [key])[key])
     while state.sequence < state.target:
         with read.connect() as connection:
             page = log.read_page(connection, key, state.anchor, state.target)

@@ -72,7 +72,8 @@ def verify_campaign(
     live = None if live_model is None else live_model(campaign_id)
     with engine.connect() as connection:
         try:
-            state = open_state(connection, key)
+            standing = campaigns.read_standings(connection, [key]).get(key)
+            state = None if standing is None else open_state(connection, standing)
         except BAD_ROWS as error:
             fault = str(error) if isinstance(error, BadRowError) else type(error).__name__
             return Verdict(campaign_id, 0, faults=[f"its configuration or its arms cannot be read: {fault}"])
