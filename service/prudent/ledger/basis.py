@@ -224,6 +224,8 @@ class Basis:
         held = self.states.get(key)
         if held is not None and held.sequence > standing.head:
             raise AnotherDatabaseError(f"the log of campaign {key} ends at {standing.head}, before {held.sequence}")
+        if held is not None and held.follow(standing):
+            return held
         state = open_state(self.connection, standing, held)
         if state is None or state is held:
             return state

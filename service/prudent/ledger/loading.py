@@ -32,19 +32,20 @@ def open_state(connection: Connection, standing: Standing, held: CampaignState |
     It is the one that is held, with the configuration of now, if it was read from this database; otherwise a new one,
     which has folded nothing yet.
     """
+    if held is not None and held.follow(standing):
+        return held
     key = standing.key
-    state = held if held is not None and held.standing.epoch == standing.epoch else None
-    if state is None or state.revision != standing.revision:
-        row = campaigns.read_campaign(connection, key)
-        if row is None or row.campaign_id is None:
-            return None
-        arms = campaigns.read_arms(connection, [key])[key]
-        if state is not None:
-            state.reconfigure(row, arms)
-        else:
-            state = CampaignState(row, arms)
-            if state.vocabulary.learns:
-                state.learn_categories(categories.read_categories(connection, [key])[key])
+    row = campaigns.read_campaign(connection, key)
+    if row is None or row.campaign_id is None:
+        return None
+    arms = campaigns.read_arms(connection, [key])[key]
+    if held is not None and held.standing.epoch == standing.epoch:
+        state = held
+        state.reconfigure(row, arms)
+    else:
+        state = CampaignState(row, arms)
+        if state.vocabulary.learns:
+            state.learn_categories(categories.read_categories(connection, [key])[key])
     state.standing = standing
     return state
 

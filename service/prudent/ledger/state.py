@@ -157,6 +157,13 @@ class CampaignState:
         """Take in the categories that are stored."""
         self.vocabulary.extend(Learned(row.feature, row.position, row.value) for row in rows)
 
+    def follow(self, standing: Standing) -> bool:
+        """Take over what the database says now; False if it is another database or configuration than this state's."""
+        if self.standing.epoch != standing.epoch or self.revision != standing.revision:
+            return False
+        self.standing = standing
+        return True
+
     def reconfigure(self, row: CampaignRow, arms: list[ArmRow]) -> None:
         """Apply a newer revision: index settings, statuses, arms that were added. What was learned stays."""
         self.configuration = stored(row.configuration)
