@@ -5,8 +5,9 @@ copies nothing; a block is copied the first time it changes after the mark, so u
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -270,3 +271,130 @@ class Histories:
         """Bytes held, with the spare capacity."""
         rewards = () if self._rewards is self._observed else self._rewards
         return sum(array.nbytes for array in (*self._columns, *self._observed, *rewards))
+
+
+class Refitted(ABC):
+    """An estimator that keeps every observation, and fits the blocks again that have gained some.
+
+    theta, gram and weighted_gram as in `Estimator`, valid after `refresh` and until `add_block` or `restore`. There are
+    no snapshots: the state is the history, and rebuilt from the log.
+    """
+
+    has_snapshots: ClassVar[bool] = False
+    warns_of_large_features: ClassVar[bool] = False
+    counters: ClassVar[tuple[str, ...]]
+    """Attributes that count what was done over the estimator's life, which a mark remembers."""
+
+    def __init__(
+        self, blocks: int, dimension: int, regularization: float, shapes: Mapping[str, tuple[int, ...]]
+    ) -> None:
+        """shapes: of a block's arrays beside theta, the Gram matrices and the sums of d1^2 and d2."""
+        if dimension < 1 or not 0.0 < regularization < math.inf:
+            raise ValueError("the dimension and the regularization must be positive and finite")
+        self.dimension = dimension
+        self.regularization = regularization
+        self.observations = 0
+        square, vector = (dimension, dimension), (dimension,)
+        common = {"theta": vector, "gram": square, "weighted_gram": square, "d1_squares": (), "d2_total": ()}
+        self._rows = BlockRows(blocks, {**common, **shapes})
+        self._histories = Histories(blocks, dimension)
+        self._stale: set[int] = set()
+        self._bind()
+
+    def _bind(self) -> None:
+        self.theta = self._rows["theta"]
+        self.gram = self._rows["gram"]
+        self.weighted_gram = self._rows["weighted_gram"]
+
+    @abstractmethod
+    def _fit(self, block: int) -> None:
+        """Fit a block to its history, which is not empty; what overflows does not warn."""
+
+    @abstractmethod
+    def _forget_fit(self, block: int) -> None:
+        """Drop what was derived from the block's rewards: they are relative to another centre now."""
+
+    @property
+    def d1_squares(self) -> float:
+        """Sum of d1^2 at theta over all observations, as of `refresh`."""
+        return self._rows.total("d1_squares")
+
+    @property
+    def d2_total(self) -> float:
+        """Sum of d2 at theta over all observations, as of `refresh`."""
+        return self._rows.total("d2_total")
+
+    def observe(self, block: int, x: Array, y: float) -> None:
+        """Learn that features x, (d,), gave reward y. O(d^2).
+
+        Raises ValueError, and changes nothing, for an unknown block and for what is not finite.
+        """
+        check_observation(block, self._rows.count, self.dimension, x, y)
+        self._rows.touch(block)
+        gram = self.gram[block]
+        gram += x[:, None] * x
+        self._histories.append(block, x, y)
+        self.observations += 1
+        self._stale.add(block)
+
+    def recenter(self, center: float) -> None:
+        """Learn rewards relative to a centre, those so far as well; the last feature must be 1 always. O(n)."""
+        change = center - self._histories.center
+        self._histories.recenter(center)
+        for block in range(self._rows.count):
+            if self._histories.length(block):
+                self._rows.touch(block)
+                self.theta[block, -1] -= change  # where the next fit starts: the minimiser but for the ridge
+                self._forget_fit(block)
+                self._stale.add(block)
+
+    def refresh(self) -> list[int]:
+        """Fit the blocks observed since the last call; return them in order."""
+        changed = sorted(self._stale)
+        for block in changed:
+            if self._histories.length(block):
+                self._rows.touch(block)
+                with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
+                    self._fit(block)
+        self._stale.clear()
+        return changed
+
+    def add_block(self) -> None:
+        """Append a block without observations; theta is 0 there. The next `refresh` reports it."""
+        self._rows.add()
+        self._histories.add_block()
+        self._stale.add(self._rows.count - 1)
+        self._bind()
+
+    def mark(self) -> None:
+        """Remember this state for `restore`, in place of any earlier mark."""
+        self._rows.mark()
+        self._histories.mark()
+        self._marked_stale = self._stale.copy()
+        self._marked_counters = tuple(getattr(self, name) for name in self.counters)
+
+    def restore(self) -> None:
+        """Return to the mark, byte for byte; the mark stays. Raises RuntimeError without one."""
+        self._rows.restore()
+        self._histories.restore()
+        self._stale = self._marked_stale.copy()
+        for name, value in zip(self.counters, self._marked_counters, strict=True):
+            setattr(self, name, value)
+        self._bind()
+
+    def arrays(self) -> StateArrays:
+        """Return nothing: the state is the history, and rebuilt from the log."""
+        return {}
+
+    def load(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:  # noqa: ARG002 -- none will do
+        """Raise ValueError: this estimator has no snapshots."""
+        raise ValueError("this estimator has no snapshots: its state is rebuilt from the log")
+
+    def is_sane(self) -> bool:
+        """Whether everything is finite and the Gram matrices are symmetric, with diagonals not negative."""
+        return self._rows.is_finite() and is_gram(self.gram) and is_gram(self.weighted_gram)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays held, the history's spare capacity with them."""
+        return self._rows.nbytes + self._histories.nbytes

@@ -1,23 +1,18 @@
 """The exact minimiser of the empirical risk, refitted on the whole history."""
 
 import math
-from collections.abc import Mapping
 from functools import partial
-from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from prudent.core.estimators.blocks import BlockRows, Histories, StateArrays, check_observation, is_gram
+from prudent.core.estimators.blocks import Refitted
 from prudent.core.estimators.estimator import Convergence, ScoreMoments, score_quadratics
 from prudent.core.estimators.incremental import Window
 from prudent.core.measures import Array, Loss
 from prudent.core.numerics.newton import Solution, minimise, weighted_gram
 
-_COUNTERS = ("observations", "fits", "uncertified", "bound_active", "full_fits", "corrections")
 
-
-class ExactMinimizer:
+class ExactMinimizer(Refitted):
     """theta = argmin over ||theta|| <= bound of sum L(y, <theta, x>) + alpha/2 ||theta||^2, for each block.
 
     The ball is each block's own; `bound` None means none. `refresh` solves the blocks that changed, starting
@@ -39,58 +34,27 @@ class ExactMinimizer:
     Source: algorithms of the project's mathematics page; Saux & Maillard 2023, Section 3.
     """
 
-    has_snapshots: ClassVar[bool] = False
-    warns_of_large_features: ClassVar[bool] = False
+    counters = ("observations", "fits", "uncertified", "bound_active", "full_fits", "corrections")
 
     def __init__(self, loss: Loss, blocks: int, dimension: int, regularization: float, bound: float | None) -> None:
-        if dimension < 1 or not 0.0 < regularization < math.inf:
-            raise ValueError("the dimension and the regularization must be positive and finite")
         if bound is not None and not 0.0 < bound < math.inf:
             raise ValueError(f"the bound must be positive and finite, not {bound}")
+        super().__init__(
+            blocks, dimension, regularization, dict.fromkeys(("multiplier", "is_uncertified", "fitted"), ())
+        )
         self.loss = loss
-        self.dimension = dimension
-        self.regularization = regularization
         self.bound = bound
-        self.observations = 0
         self.fits = 0
         self.uncertified = 0
         self.bound_active = 0
         self.full_fits = 0
         self.corrections = 0
-        self._rows = BlockRows(
-            blocks,
-            {
-                "theta": (dimension,),
-                "gram": (dimension, dimension),
-                "weighted_gram": (dimension, dimension),
-                "d1_squares": (),
-                "d2_total": (),
-                "multiplier": (),
-                "is_uncertified": (),
-                "fitted": (),
-            },
-        )
-        self._histories = Histories(blocks, dimension)
         self._windows: list[Window | None] = [None] * blocks
         self._marked_windows: list[Window | None] = []
-        self._stale: set[int] = set()
-        self._bind()
 
     def _bind(self) -> None:
-        self.theta = self._rows["theta"]
-        self.gram = self._rows["gram"]
-        self.weighted_gram = self._rows["weighted_gram"]
+        super()._bind()
         self.multiplier = self._rows["multiplier"]
-
-    @property
-    def d1_squares(self) -> float:
-        """Sum of d1(y, <theta, x>)^2 over all observations, as of `refresh`."""
-        return self._rows.total("d1_squares")
-
-    @property
-    def d2_total(self) -> float:
-        """Sum of d2(y, <theta, x>) over all observations, as of `refresh`."""
-        return self._rows.total("d2_total")
 
     @property
     def certified(self) -> list[bool]:
@@ -113,46 +77,11 @@ class ExactMinimizer:
             found.append(f"{self.uncertified} fits did not meet the certificate and were not used")
         return found
 
-    def observe(self, block: int, x: Array, y: float) -> None:
-        """Learn that features x, (d,), gave reward y. O(d^2).
-
-        Raises ValueError, and changes nothing, for an unknown block and for what is not finite.
-        """
-        check_observation(block, self._rows.count, self.dimension, x, y)
-        self._rows.touch(block)
-        gram = self.gram[block]
-        gram += x[:, None] * x
-        self._histories.append(block, x, y)
-        self.observations += 1
-        self._stale.add(block)
-
-    def recenter(self, center: float) -> None:
-        """Learn rewards relative to a centre, those so far as well; the last feature must be 1 always. O(n)."""
-        change = center - self._histories.center
-        self._histories.recenter(center)
-        for block in range(self._rows.count):
-            if self._histories.length(block):
-                self._rows.touch(block)
-                self.theta[block, -1] -= change  # where the next fit starts: the minimiser but for the ridge
-                self._windows[block] = None
-                self._stale.add(block)
-
-    def refresh(self) -> list[int]:
-        """Solve the blocks observed since the last call; return them in order.
-
-        O(n d^2 + d^3) per Newton step of the full solver; O(sqrt(n) d + d^3) for a refit without it.
-        """
-        changed = sorted(self._stale)
-        for block in changed:
-            if self._histories.length(block):
-                self._rows.touch(block)
-                # A fit that overflows is not certified, which reports it.
-                with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-                    self._fit(block)
-        self._stale.clear()
-        return changed
+    def _forget_fit(self, block: int) -> None:
+        self._windows[block] = None
 
     def _fit(self, block: int) -> None:
+        """O(n d^2 + d^3) per Newton step of the full solver; O(sqrt(n) d + d^3) for a refit without it."""
         features, rewards = self._histories.features(block), self._histories.rewards(block)
         self.fits += 1
         start, multiplier = self.theta[block], float(self._rows["multiplier"][block])
@@ -215,7 +144,7 @@ class ExactMinimizer:
             self.weighted_gram[block], rows["d1_squares"][block], rows["d2_total"][block] = sums
 
     def known_factor(self, block: int) -> None:
-        """Return None: the curvatures change with theta, and so does the whole matrix."""
+        """Return None: no factor is kept, since a fit changes the whole matrix."""
 
     def score_moments(self, block: int, *, has_intercept: bool) -> ScoreMoments | None:  # noqa: ARG002 -- not needed here
         """Return the moments summed over the observations; None where the ball binds and without a certificate."""
@@ -234,47 +163,23 @@ class ExactMinimizer:
 
     def add_block(self) -> None:
         """Append a block without observations; theta is 0 there. The next `refresh` reports it."""
-        self._rows.add()
-        self._histories.add_block()
+        super().add_block()
         self._windows.append(None)
-        self._stale.add(self._rows.count - 1)
-        self._bind()
 
     def mark(self) -> None:
         """Remember this state for `restore`, in place of any earlier mark."""
-        self._rows.mark()
-        self._histories.mark()
-        self._marked_stale = self._stale.copy()
+        super().mark()
         self._marked_windows = self._windows.copy()
-        self._marked_counters = tuple(getattr(self, name) for name in _COUNTERS)
 
     def restore(self) -> None:
         """Return to the mark, byte for byte; the mark stays. Raises RuntimeError without one."""
-        self._rows.restore()
-        self._histories.restore()
-        self._stale = self._marked_stale.copy()
+        super().restore()
         self._windows = self._marked_windows.copy()
-        for name, value in zip(_COUNTERS, self._marked_counters, strict=True):
-            setattr(self, name, value)
-        self._bind()
-
-    def arrays(self) -> StateArrays:
-        """Return nothing: the state is the history, and rebuilt from the log."""
-        return {}
-
-    def load(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:  # noqa: ARG002 -- none will do
-        """Raise ValueError: this estimator has no snapshots."""
-        raise ValueError("the exact minimiser has no snapshots: its state is rebuilt from the log")
-
-    def is_sane(self) -> bool:
-        """Whether everything is finite and the Gram matrices are symmetric, with diagonals not negative."""
-        return self._rows.is_finite() and is_gram(self.gram) and is_gram(self.weighted_gram)
 
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays held, the history's spare capacity with them."""
-        windows = sum(window.nbytes for window in self._windows if window is not None)
-        return self._rows.nbytes + self._histories.nbytes + windows
+        return super().nbytes + sum(window.nbytes for window in self._windows if window is not None)
 
 
 def sums_at(loss: Loss, features: Array, rewards: Array, theta: Array) -> tuple[Array, float, float]:

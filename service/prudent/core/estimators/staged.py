@@ -1,14 +1,10 @@
 """The exact estimator of a measure in stages: every observation is kept, and looked at again."""
 
-import math
-from collections.abc import Mapping
 from functools import partial
-from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from prudent.core.estimators.blocks import BlockRows, Histories, StateArrays, check_observation, is_gram
+from prudent.core.estimators.blocks import Refitted
 from prudent.core.estimators.estimator import Convergence, ScoreMoments, score_quadratics
 from prudent.core.estimators.stage_fits import (
     FirstStage,
@@ -21,11 +17,10 @@ from prudent.core.estimators.stage_fits import (
 )
 from prudent.core.measures import Array, Stages
 
-_COUNTERS = ("observations", "fits", "uncertified")
 _EVERY_MAX, _GROWTH = 20, 10
 
 
-class StagedMinimizer:
+class StagedMinimizer(Refitted):
     """theta for each block by stages (`prudent.core.measures.stages`), from all of the block's observations.
 
     Stage one is fitted to the block's first k observations, where k is the largest of 1, 2, .., 20, 22, 24, 26, 28, 30,
@@ -44,40 +39,15 @@ class StagedMinimizer:
     Source: the mathematics page, "Measures in two stages".
     """
 
-    has_snapshots: ClassVar[bool] = False
-    warns_of_large_features: ClassVar[bool] = False
+    counters = ("observations", "fits", "uncertified")
 
     def __init__(self, stages: Stages, blocks: int, dimension: int, regularization: float) -> None:
-        if dimension < 1 or not 0.0 < regularization < math.inf:
-            raise ValueError("the dimension and the regularization must be positive and finite")
+        vectors: dict[str, tuple[int, ...]] = dict.fromkeys(("mean", "nuisance", "correlation"), (dimension,))
+        scalars = ("squares", "summed", "spread", "curvature", "fitted", "is_uncertified")
+        super().__init__(blocks, dimension, regularization, {**vectors, **dict.fromkeys(scalars, ())})
         self.stages = stages
-        self.dimension = dimension
-        self.regularization = regularization
-        self.observations = 0
         self.fits = 0
         self.uncertified = 0
-        vectors = dict.fromkeys(("theta", "mean", "nuisance", "correlation"), (dimension,))
-        matrices = dict.fromkeys(("gram", "weighted_gram"), (dimension, dimension))
-        scalars = ("d1_squares", "d2_total", "squares", "summed", "spread", "curvature", "fitted", "is_uncertified")
-        self._rows = BlockRows(blocks, {**vectors, **matrices, **dict.fromkeys(scalars, ())})
-        self._histories = Histories(blocks, dimension)
-        self._stale: set[int] = set()
-        self._bind()
-
-    def _bind(self) -> None:
-        self.theta = self._rows["theta"]
-        self.gram = self._rows["gram"]
-        self.weighted_gram = self._rows["weighted_gram"]
-
-    @property
-    def d1_squares(self) -> float:
-        """Sum of d1^2 at theta over all observations, as of `refresh`."""
-        return self._rows.total("d1_squares")
-
-    @property
-    def d2_total(self) -> float:
-        """Sum of d2 at theta over all observations, as of `refresh`."""
-        return self._rows.total("d2_total")
 
     @property
     def convergence(self) -> Convergence:
@@ -88,40 +58,8 @@ class StagedMinimizer:
         """Return what the owner should know of fits without a certificate."""
         return [f"{self.uncertified} fits of stage one did not meet the certificate"] if self.uncertified else []
 
-    def observe(self, block: int, x: Array, y: float) -> None:
-        """Learn that features x, (d,), gave reward y. O(d^2).
-
-        Raises ValueError, and changes nothing, for an unknown block and for what is not finite.
-        """
-        check_observation(block, self._rows.count, self.dimension, x, y)
-        self._rows.touch(block)
-        gram = self.gram[block]
-        gram += x[:, None] * x
-        self._histories.append(block, x, y)
-        self.observations += 1
-        self._stale.add(block)
-
-    def recenter(self, center: float) -> None:
-        """Learn rewards relative to a centre, those so far as well; the last feature must be 1 always."""
-        change = center - self._histories.center
-        self._histories.recenter(center)
-        for block in range(self._rows.count):
-            if self._histories.length(block):
-                self._rows.touch(block)
-                self.theta[block, -1] -= change
-                self._rows["fitted"][block] = 0.0
-                self._stale.add(block)
-
-    def refresh(self) -> list[int]:
-        """Fit the blocks observed since the last call; return them in order."""
-        changed = sorted(self._stale)
-        for block in changed:
-            if self._histories.length(block):
-                self._rows.touch(block)
-                with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
-                    self._fit(block)
-        self._stale.clear()
-        return changed
+    def _forget_fit(self, block: int) -> None:
+        self._rows["fitted"][block] = 0.0
 
     def _fit(self, block: int) -> None:
         rows = self._rows
@@ -185,7 +123,7 @@ class StagedMinimizer:
             rows["d1_squares"][block], rows["d2_total"][block] = fit.d1_squares, fit.d2_total
 
     def known_factor(self, block: int) -> None:
-        """Return None: no factor is kept."""
+        """Return None: no factor is kept, since a fit changes the whole matrix."""
 
     def score_moments(self, block: int, *, has_intercept: bool) -> ScoreMoments | None:  # noqa: ARG002 -- not needed here
         """Return the moments summed over the observations; None without a certificate."""
@@ -211,46 +149,6 @@ class StagedMinimizer:
             return loss.d1(own - chunk @ first.mean, moved)
 
         return score_quadratics(directions, features, slopes_of)
-
-    def add_block(self) -> None:
-        """Append a block without observations; theta is 0 there. The next `refresh` reports it."""
-        self._rows.add()
-        self._histories.add_block()
-        self._stale.add(self._rows.count - 1)
-        self._bind()
-
-    def mark(self) -> None:
-        """Remember this state for `restore`, in place of any earlier mark."""
-        self._rows.mark()
-        self._histories.mark()
-        self._marked_stale = self._stale.copy()
-        self._marked_counters = tuple(getattr(self, name) for name in _COUNTERS)
-
-    def restore(self) -> None:
-        """Return to the mark, byte for byte; the mark stays. Raises RuntimeError without one."""
-        self._rows.restore()
-        self._histories.restore()
-        self._stale = self._marked_stale.copy()
-        for name, value in zip(_COUNTERS, self._marked_counters, strict=True):
-            setattr(self, name, value)
-        self._bind()
-
-    def arrays(self) -> StateArrays:
-        """Return nothing: the state is the history, and rebuilt from the log."""
-        return {}
-
-    def load(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:  # noqa: ARG002 -- none will do
-        """Raise ValueError: this estimator has no snapshots."""
-        raise ValueError("this estimator has no snapshots: its state is rebuilt from the log")
-
-    def is_sane(self) -> bool:
-        """Whether everything is finite and the Gram matrices are symmetric, with diagonals not negative."""
-        return self._rows.is_finite() and is_gram(self.gram) and is_gram(self.weighted_gram)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the arrays held, the history's spare capacity with them."""
-        return self._rows.nbytes + self._histories.nbytes
 
 
 def fitted_count(fitted: int, count: int) -> int:
