@@ -84,7 +84,7 @@ def test_the_zero_and_the_unit_of_rewards_change_no_choice(
 
 @pytest.mark.parametrize(("name", "risk"), ALGORITHMS, ids=lambda value: str(value))
 def test_the_estimates_are_those_of_the_centred_rewards(name: str, risk: dict[str, Any]) -> None:
-    """An estimator that keeps sums must come to where it would be had it known the centre from the start."""
+    """An estimator that keeps sums must arrive where it would be if it had known the centre from the start."""
     configuration = campaign({"type": "disjoint", "dimension": 2}, name, risk)
     policy, fresh = (build_policy(configuration, configuration, arms=1) for _ in range(2))
     generator = np.random.default_rng(2)

@@ -158,7 +158,7 @@ def test_the_problems_are_what_they_say() -> None:
 
 @pytest.mark.parametrize("problem", ALL, ids=lambda problem: problem.name)
 def test_every_learner_plays_every_problem_and_repeats_itself(problem: Any) -> None:
-    """A figure that cannot be had again is not one; a uniform draw must come to 1."""
+    """A figure that cannot be reproduced is none; a uniform draw's must be 1."""
     for learner in learners_of(problem):
         world = problem.world(3, 40)
         again = [play(problem.world(3, 40), Player(problem, learner, 3), "run").tolist() for _ in range(2)]

@@ -12,7 +12,7 @@ ALL = cases(list(Bonus))
 
 @pytest.mark.parametrize(("experiment", "is_disjoint"), [(1, False), (2, False), (2, True), (3, False)])
 def test_every_case_runs_and_repeats_itself(experiment: int, is_disjoint: bool) -> None:
-    """A figure that cannot be had again is not one; with 5 plays an arm warm-up alone costs a known regret."""
+    """A figure that cannot be reproduced is none; with 5 plays per arm the warm-up costs a known regret."""
     for case in cases([Bonus.LOCAL]):
         job = Job(case, experiment, is_disjoint, 25, 3, range(4, 6))
         found, results = run(job)

@@ -268,7 +268,8 @@ class ModelReply(BaseModel):
     regret_bound: float | None = Field(
         description="Upper bound for the regret of the observations so far, in reward units, with the probability and "
         "under the conditions of guarantee_note, provided that every round was decided by index after the rewards of "
-        "all earlier rounds. null if nothing is guaranteed, exploration is below 1, or there is no arm yet."
+        "all earlier rounds. null if nothing is guaranteed, exploration is below 1, decisions are drawn, or there are "
+        "no arms yet."
     )
     convergence: dict[str, int | bool | None]
     features_above_bound: int

@@ -294,7 +294,7 @@ class RowReader:
             if known is None:
                 faults.append(f"a category is stored for {one.feature}, which is no category of this campaign")
             elif one.value in known:
-                faults.append(f"the category at position {one.position} of {one.feature} is there twice")
+                faults.append(f"the category at position {one.position} of {one.feature} is stored twice")
             elif one.position != len(known) + 1:
                 faults.append(f"after {len(known)} categories of {one.feature} comes position {one.position}")
             elif not vocabulary.has_room(one.feature):

@@ -4,10 +4,12 @@ An arm that pays seldom looks like one that never pays: an observation that repe
 than one. The weights come from simulations: docs/decisions/0024-drawn-multiplier.md.
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 from numpy.typing import NDArray
 
-Arrays = dict[str, NDArray[np.float64] | NDArray[np.signedinteger]]
+from prudent.core.estimators.blocks import StateArrays, take
 
 REPEAT_WEIGHT = 1.0 / 12.0
 """What an observation counts that repeats its arm's lowest reward, where the arm has paid more, too."""
@@ -59,7 +61,7 @@ class FloorCounts:
         self.counts, self.weighed = counts.copy(), weighed.copy()
         self._repeats, self._lowest = repeats.copy(), lowest.copy()
 
-    def arrays(self) -> Arrays:
+    def arrays(self) -> StateArrays:
         """Return the state, for a snapshot."""
         return {
             "arm_counts": np.array(self.counts, dtype=np.int64),
@@ -67,15 +69,14 @@ class FloorCounts:
             "arm_lowest_rewards": np.array(self._lowest, dtype=np.float64),
         }
 
-    def load(self, arrays: Arrays) -> None:
-        """Take over a snapshot's arrays, of these arms or the first of them. Raises KeyError and ValueError."""
-        counts: list[int] = arrays.pop("arm_counts").tolist()
-        repeats: list[int] = arrays.pop("arm_repeats").tolist()
-        lowest: list[float] = arrays.pop("arm_lowest_rewards").tolist()
-        if not len(counts) == len(repeats) == len(lowest) <= len(self.counts):
-            raise ValueError("the counts of arms do not fit together")
+    def load(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
+        """Take over the state `arrays()` gave; arms that came since have none. Raises ValueError and KeyError."""
+        counts, repeats = arrays["arm_counts"], arrays["arm_repeats"]
         known = len(counts)
-        self.counts[:known], self._repeats[:known], self._lowest[:known] = counts, repeats, lowest
+        if any(one.shape != (known,) or one.dtype != np.int64 for one in (counts, repeats)) or known > len(self.counts):
+            raise ValueError(f"arm_counts and arm_repeats must be int64 arrays of at most {len(self.counts)} arms")
+        self._lowest[:known] = take(arrays, "arm_lowest_rewards", (known,)).tolist()
+        self.counts[:known], self._repeats[:known] = counts.tolist(), repeats.tolist()
         for arm in range(known):
-            if counts[arm]:
+            if self.counts[arm]:
                 self._weigh(arm)

@@ -66,7 +66,8 @@ def select(
         raise ConflictError("the campaign is archived and accepts no selects")
     candidates, external = find_candidates(state, request)
     scores = score_all(state, request, candidates)
-    choice = _choose(state, request, decision_id, candidates, scores)
+    standing = _standing(state, candidates)
+    choice = _choose(state, request, decision_id, scores, standing)
     recommended = candidates[choice.position]
     if external is None:
         chosen, position, own_scores = recommended, choice.position, scores
@@ -75,7 +76,10 @@ def select(
         others = candidates if state.policy.is_self_scaled else []
         compared = [external, *(other for other in others if other.arm_id != external.arm_id)]
         chosen, position, own_scores = external, 0, score(state, compared)
-    arms = _explain(state, request, candidates, scores, choice, draft) if request.explain else None
+    arms = None
+    if request.explain:
+        chances = propensities(scores, state.rule, standing, explore=request.explore)
+        arms = explain(state, candidates, scores, choice, chances, draft)
     timeout = state.configuration.reward.timeout_seconds
     row = DecisionRow(
         decision_id=decision_id,
@@ -113,13 +117,15 @@ def preview(state: CampaignState, request: Select) -> Prospect:
     request, draft = with_rows(state, request)
     candidates, _ = find_candidates(state, request)
     scores = score_all(state, request, candidates)
-    choice = _choose(state, request, "", candidates, scores)
+    standing = _standing(state, candidates)
+    choice = _choose(state, request, "", scores, standing)
+    chances = propensities(scores, state.rule, standing, explore=request.explore)
     return Prospect(
         arm_id=candidates[choice.position].arm_id,
         reason=choice.reason,
         propensity=choice.propensity,
         observations=state.sequence,
-        arms=_explain(state, request, candidates, scores, choice, draft),
+        arms=explain(state, candidates, scores, choice, chances, draft),
     )
 
 
@@ -129,24 +135,9 @@ def weigh(state: CampaignState, candidates: list[Candidate], *, explore: bool) -
     return scores, propensities(scores, state.rule, _standing(state, candidates), explore=explore)
 
 
-def _choose(
-    state: CampaignState, request: Select, decision_id: str, candidates: list[Candidate], scores: Scores
-) -> Choice:
+def _choose(state: CampaignState, request: Select, decision_id: str, scores: Scores, standing: Standing) -> Choice:
     """The choice; the campaign's seed and the decision's id give its draws."""
-    standing = _standing(state, candidates)
     return choose(scores, state.rule, standing, explore=request.explore, seed=(state.creation.seed, decision_id))
-
-
-def _explain(
-    state: CampaignState,
-    request: Select,
-    candidates: list[Candidate],
-    scores: Scores,
-    choice: Choice,
-    draft: Draft | None,
-) -> list[ScoredArm]:
-    chances = propensities(scores, state.rule, _standing(state, candidates), explore=request.explore)
-    return explain(state, candidates, scores, choice, chances, draft)
 
 
 def _standing(state: CampaignState, candidates: list[Candidate]) -> Standing:

@@ -54,7 +54,7 @@ def true_risk(law: str, measure: Measure) -> float:
             quantile = stats.norm.ppf(level / 0.5) if level else 0.0
             lower = -0.5 * stats.norm.pdf(quantile)
         else:
-            raise NotImplementedError
+            raise ValueError(f"the closed form is of levels up to 0.25, not {level}")
     if isinstance(measure, Quantile):
         return float(quantile)
     if isinstance(measure, Cvar):

@@ -184,7 +184,7 @@ class Histories:
     """The observations of each block in order, in growing arrays, with an undo journal of lengths.
 
     Features are kept by column, (d, capacity): weighting the observations then runs along memory. Rewards are kept as
-    observed and, once there is a centre, relative to it as well: they cannot be had from each other without rounding.
+    observed and, once there is a centre, relative to it as well: neither follows from the other without rounding.
     """
 
     __slots__ = ("_columns", "_dimension", "_lengths", "_marked", "_observed", "_rewards", "_saved", "center")
