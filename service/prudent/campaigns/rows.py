@@ -25,7 +25,7 @@ from prudent.campaigns.features import (
     nearest,
 )
 from prudent.campaigns.values import FEATURE_MAX
-from prudent.campaigns.vocabulary import Draft, Learned, Vocabulary
+from prudent.campaigns.vocabulary import Draft, StoredCategory, Vocabulary
 from prudent.errors import InvalidCommandError
 
 Floats = NDArray[np.float64]
@@ -142,9 +142,11 @@ class RowReader:
         self.has_context = bool(context)
         """Whether a row of a shared model holds the request's features after the arm's."""
 
-    def vocabulary(self) -> Vocabulary:
-        """The vocabulary at the creation."""
-        return Vocabulary([(column.key, column.feature) for column in self.columns])
+    def vocabulary(self, learned: Iterable[StoredCategory] = ()) -> Vocabulary:
+        """The vocabulary at the creation, with the categories that are stored as learned since."""
+        vocabulary = Vocabulary([(column.key, column.feature) for column in self.columns])
+        vocabulary.extend(learned)
+        return vocabulary
 
     def read(self, given: Given, field: str, draft: Draft, *, context: bool = False) -> Floats:
         """A part of a row. Raises InvalidCommandError that names the field and the feature."""
@@ -285,7 +287,7 @@ class RowReader:
             raise _about_unknown(present, "features", columns)
         return np.array(row)
 
-    def faults_of(self, stored: Iterable[Learned]) -> list[str]:
+    def faults_of(self, stored: Iterable[StoredCategory]) -> list[str]:
         """What is wrong with the categories that are stored, in the order of their positions."""
         vocabulary = self.vocabulary()
         faults = []

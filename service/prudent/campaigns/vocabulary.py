@@ -1,7 +1,7 @@
 """The texts of a campaign's categories and their positions, and what a request would add to them."""
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from prudent.campaigns.features import CategoryFeature, Features
 
@@ -12,6 +12,22 @@ class Learned(NamedTuple):
     feature: str
     position: int
     value: str
+
+
+class StoredCategory(Protocol):
+    """What a row of the table of categories says, as `Learned` does."""
+
+    @property
+    def feature(self) -> str:
+        """Its name in a row."""
+
+    @property
+    def position(self) -> int:
+        """From 1, after those of the creation."""
+
+    @property
+    def value(self) -> str:
+        """The text."""
 
 
 class Vocabulary:
@@ -34,13 +50,13 @@ class Vocabulary:
         """Whether another text of this feature would be learned."""
         return len(self.positions[feature]) < self.capacities[feature]
 
-    def extend(self, rows: Iterable[Learned]) -> None:
+    def extend(self, rows: Iterable[StoredCategory]) -> None:
         """Take in categories that are stored, in the order of their positions; those known already are skipped."""
         for one in rows:
             known = self.positions.get(one.feature)
             if known is not None and one.value not in known:
                 known[one.value] = one.position
-                self.learned.append(one)
+                self.learned.append(Learned(one.feature, one.position, one.value))
 
     def values(self, feature: str) -> dict[int, str]:
         """The texts by position."""

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection
 
-from prudent.campaigns import CampaignConfiguration, Learned, RowReader, Vocabulary, stored
+from prudent.campaigns import CampaignConfiguration, RowReader, Vocabulary, stored
 from prudent.core.comparison import closest_to_middle
 from prudent.dashboard import formatting
 from prudent.ledger.commands import Select
@@ -59,9 +59,7 @@ class Overview:
     @cached_property
     def vocabulary(self) -> Vocabulary:
         """The categories, with those learned."""
-        vocabulary = self.reader.vocabulary()
-        vocabulary.extend(Learned(one.feature, one.position, one.value) for one in self.learned)
-        return vocabulary
+        return self.reader.vocabulary(self.learned)
 
     @property
     def unlearned(self) -> int:

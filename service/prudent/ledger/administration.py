@@ -10,7 +10,6 @@ from prudent.campaigns import (
     CampaignConfiguration,
     Draft,
     InvalidConfigurationError,
-    Learned,
     RowReader,
     repeats_creation,
     resolve,
@@ -51,9 +50,7 @@ class CampaignRecord:
     def show(self, row: Floats) -> list[float] | dict[str, Any]:
         """The features registered with an arm, as a request would send them."""
         reader = RowReader(stored(self.row.creation).model)
-        vocabulary = reader.vocabulary()
-        vocabulary.extend(Learned(one.feature, one.position, one.value) for one in self.categories)
-        return reader.write(row, vocabulary)
+        return reader.write(row, reader.vocabulary(self.categories))
 
 
 def find_record(connection: Connection, campaign_id: str) -> CampaignRecord | None:
@@ -193,10 +190,7 @@ def _row_of(
 ) -> tuple[Draft, bytes | None]:
     """The arm's features as they are stored, and the categories that they bring. Raises InvalidCommandError."""
     reader = RowReader(configuration.model)
-    vocabulary = reader.vocabulary()
-    stored_ones = categories.read_categories(connection, [key])[key]
-    vocabulary.extend(Learned(one.feature, one.position, one.value) for one in stored_ones)
-    draft = Draft(vocabulary)
+    draft = Draft(reader.vocabulary(categories.read_categories(connection, [key])[key]))
     try:
         features = arm_row(configuration, command.features, "features", reader, draft)
     except InvalidConfigurationError as error:

@@ -208,7 +208,7 @@ class Basis:
         incomplete = (self._bringing | self._showing) & self.touched.keys()
         if incomplete:
             for key, rows in categories.read_categories(self.connection, incomplete).items():
-                self.touched[key].learn_categories(rows)
+                self.touched[key].vocabulary.extend(rows)
         warming = [state for state in self.touched.values() if state.warming]
         if any(state.key not in self._locked for state in warming):
             raise StaleDirectoryError

@@ -45,7 +45,7 @@ def open_state(connection: Connection, standing: Standing, held: CampaignState |
     else:
         state = CampaignState(row, arms)
         if state.vocabulary.learns:
-            state.learn_categories(categories.read_categories(connection, [key])[key])
+            state.vocabulary.extend(categories.read_categories(connection, [key])[key])
     state.standing = standing
     return state
 

@@ -15,7 +15,7 @@ import numpy as np
 import structlog
 from numpy.typing import NDArray
 
-from prudent.campaigns import Draft, Learned, RowReader, build_policy, exploration_rule, index_settings, stored
+from prudent.campaigns import Draft, RowReader, build_policy, exploration_rule, index_settings, stored
 from prudent.core.exploration import Scores
 from prudent.core.policy import Policy, SolverCounts
 from prudent.ledger.quarantine import BAD_ROWS, BadRowError, Quarantine
@@ -152,10 +152,6 @@ class CampaignState:
                 matrix = np.array([candidate.features for candidate in candidates])
             return matrix, None
         return candidates[0].features, np.array([candidate.position for candidate in candidates], dtype=np.intp)
-
-    def learn_categories(self, rows: Iterable[CategoryRow]) -> None:
-        """Take in the categories that are stored."""
-        self.vocabulary.extend(Learned(row.feature, row.position, row.value) for row in rows)
 
     def follow(self, standing: Standing) -> bool:
         """Take over what the database says now; False if it is another database or configuration than this state's."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Connection, Engine
 
-from prudent.campaigns import Learned, build_policy
+from prudent.campaigns import build_policy
 from prudent.core.snapshot import FORMAT_VERSION, CorruptSnapshotError, unpack
 from prudent.ledger.loading import open_state
 from prudent.ledger.quarantine import BAD_ROWS, BadRowError
@@ -82,7 +82,7 @@ def verify_campaign(
         verdict = Verdict(campaign_id, state.target)
         verdict.faults += log.find_faults(connection, key, state.head)
         stored = categories.read_categories(connection, [key])[key]
-        verdict.faults += state.reader.faults_of(Learned(row.feature, row.position, row.value) for row in stored)
+        verdict.faults += state.reader.faults_of(stored)
         if deep:
             _check_digests(connection, key, state.head, verdict)
         _replay(connection, state, live, verdict)

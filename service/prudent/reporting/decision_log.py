@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 from sqlalchemy import Connection
 
-from prudent.campaigns import CampaignConfiguration, Learned, RowReader, Vocabulary
+from prudent.campaigns import CampaignConfiguration, RowReader, Vocabulary
 from prudent.reporting.collection import is_expired
 from prudent.store import campaigns, categories, reports
 from prudent.store.reports import LearnedReward, RewardedDecision
@@ -71,7 +71,7 @@ def read_decisions(
     vocabulary = reader.vocabulary()
     if vocabulary.learns:
         learned = categories.read_categories(connection, [campaign.key])[campaign.key]
-        vocabulary.extend(Learned(one.feature, one.position, one.value) for one in learned)
+        vocabulary.extend(learned)
     kind: Literal["features", "context"] = "features" if configuration.model.type == "shared" else "context"
     return LogPage(kind, logged, last, reader, vocabulary)
 

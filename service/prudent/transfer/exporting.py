@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import orjson
 from sqlalchemy import Connection
 
-from prudent.campaigns import Learned, RowReader, Vocabulary, stored
+from prudent.campaigns import RowReader, stored
 from prudent.clock import Clock
 from prudent.errors import UnavailableError
 from prudent.store import campaigns, categories, decisions, log
@@ -72,8 +72,7 @@ class DecisionPages:
         self._row, self._newest = start.row, start.newest
         self._place: Place = (-1, "")
         self.reader = RowReader(stored(start.row.creation).model)
-        self.vocabulary: Vocabulary = self.reader.vocabulary()
-        self.vocabulary.extend(Learned(one.feature, one.position, one.value) for one in start.learned)
+        self.vocabulary = self.reader.vocabulary(start.learned)
         self.is_over = start.newest is None
 
     def next_page(self, connection: Connection) -> list[DecisionRow]:
