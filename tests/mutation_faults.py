@@ -123,7 +123,7 @@ FAULTS = (
     ),
     Mutation(
         "no deadline for an answer",
-        f"{LEDGER}._enqueue",
+        f"{LEDGER}.enqueue",
         replace("self._limits.answer_seconds_max", "3_600"),
         f"{TRUST}/test_faults.py::test_a_postgres_that_stalls",
     ),

@@ -42,6 +42,18 @@ NETWORK = (
         drop_call("self._all.count_refused"),
         f"{TRUST}/test_metrics.py::test_metrics_equal_the_truth[sqlite-1]",
     ),
+    Mutation(
+        "the fast lane asks for no key",
+        "prudent.api.decisions:FastLane.enter",
+        skip_branch("self._ring is not None and (not admits(self._ring, 'POST', route.path, headers))"),
+        "tests/api/test_fast_lane.py::test_keys_are_asked_for_by_both_ways",
+    ),
+    Mutation(
+        "a stop does not wait for the fast lane",
+        "prudent.api.server.protocol:BoundedProtocol.shutdown",
+        replace("self._passage is None", "True"),
+        "tests/api/test_fast_lane.py::test_a_stop_waits_for_the_request_in_the_lane",
+    ),
     # the ledger's time
     Mutation(
         "no share of a batch's time",

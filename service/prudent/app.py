@@ -19,7 +19,7 @@ from prudent.api import campaigns, decisions, documentation, operations, problem
 from prudent.api.server import authentication
 from prudent.api.server.bodies import Bodies
 from prudent.api.server.connections import Connections
-from prudent.api.server.middleware import CountRequests, FastPath, post_routes
+from prudent.api.server.middleware import CountRequests, Requests
 from prudent.clock import steady_clock
 from prudent.dashboard.login import login_routes
 from prudent.dashboard.pages import page_routes
@@ -56,8 +56,10 @@ def create_app(settings: Settings, metrics_folder: Path | None = None) -> FastAP
     ledger = Ledger(write, read_engine, limits=settings.limits, metrics=metrics, clock=clock)
     read = Reader(read_engine)
     bodies = Bodies(settings.limits)
+    requests = Requests(metrics, log_all=settings.log_level == "debug")
     ring = KeyRing(may_be_open=is_loopback(settings.host), admin_key=settings.admin_key)
     sessions = Sessions(settings, clock=time.time)
+    lane = None if settings.tracing else decisions.FastLane(ledger, bodies, ring if settings.auth else None, requests)
     assets = dashboard_assets()
     pages, queries = Pages(assets), Queries(ledger, read)
 
@@ -77,7 +79,8 @@ def create_app(settings: Settings, metrics_folder: Path | None = None) -> FastAP
             gc.set_threshold(YOUNG_OBJECTS_MAX, *gc.get_threshold()[1:])
             try:
                 connections = Connections(settings.limits, metrics, asyncio.get_running_loop())
-                yield {"limits": settings.limits, "connections": connections}  # for the connections' protocol
+                # for the connections' protocol
+                yield {"limits": settings.limits, "connections": connections, "lane": lane}
             finally:
                 watch.cancel()
                 with suppress(asyncio.CancelledError):
@@ -99,14 +102,12 @@ def create_app(settings: Settings, metrics_folder: Path | None = None) -> FastAP
         # off, because looking for a tracer takes a tenth of a request even where there is none
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )
-    deciding = decisions.decision_routes(ledger, bodies)
-    app.add_middleware(FastPath, application=app, routes=post_routes(deciding))
     if settings.auth:
         app.add_middleware(authentication.RequireKey, ring=ring, sessions=sessions)
-    app.add_middleware(CountRequests, metrics=metrics, log_all=settings.log_level == "debug")
+    app.add_middleware(CountRequests, requests=requests)
     stop_tracing = trace_requests(app) if settings.tracing else lambda: None
     problems.install(app)
-    app.include_router(deciding)
+    app.include_router(decisions.decision_routes(ledger, bodies))
     app.include_router(campaigns.campaign_routes(ledger, read, bodies))
     app.include_router(campaigns.arm_routes(ledger, bodies))
     app.include_router(campaigns.learning_routes(ledger, read, bodies))

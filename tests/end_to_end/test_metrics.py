@@ -18,7 +18,7 @@ import httpx
 import psycopg
 from starlette.types import Message, Receive, Scope, Send
 
-from prudent.api.server.middleware import CountRequests
+from prudent.api.server.middleware import CountRequests, Requests
 from prudent.observability.metrics import Metrics
 from tests.conftest import MakeServer
 from tests.servers import Server
@@ -219,7 +219,9 @@ def test_an_answer_is_counted_before_it_is_complete() -> None:
         labels = {"route": "other", "method": "GET", "status": "200"}
         counted.append(metrics.registry.get_sample_value("prudent_requests_total", labels))
 
-    asyncio.run(CountRequests(answer, metrics)({"type": "http", "method": "GET", "headers": []}, receive, send))
+    asyncio.run(
+        CountRequests(answer, Requests(metrics))({"type": "http", "method": "GET", "headers": []}, receive, send)
+    )
     assert counted == [None, None, 1.0]
 
 

@@ -1,24 +1,34 @@
-"""Routes of selects and rewards. They only parse, submit and render."""
+"""Selects and rewards: their routes, which only parse, submit and render, and their fast lane, which does the same.
+
+Most of what an application framework does for a request (a task, a dozen layers, a queue of messages in each direction)
+has no effect on a single select or reward. The lane makes the same checks with the same code: the key, the body's type
+and size, its schema. Where one of them objects, or anything is unusual, it does nothing, and the application answers as
+if there were no lane. See docs/decisions/0034-fast-lane.md.
+"""
 
 import asyncio
 import time
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import orjson
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ValidationError
 
-from prudent.api.problems import describe_error, describe_validation, is_not_json
+from prudent.api.problems import describe_error, describe_validation, is_not_json, respond_to
 from prudent.api.rendering import json_reply, render_decision, render_receipt
 from prudent.api.replies import PROBLEMS, RewardBatchReply, RewardReply, SelectBatchReply, SelectReply
 from prudent.api.requests import RewardBatch, RewardRequest, SelectBatch, SelectRequest, documented
-from prudent.api.server.bodies import Bodies, Raw, as_given, matrix_of
-from prudent.api.server.middleware import StrictRoute
+from prudent.api.server.authentication import admits
+from prudent.api.server.bodies import BREATH_BYTES, Bodies, Raw, as_given, matrix_of
+from prudent.api.server.middleware import Headers, Requests, StrictRoute, guarded
 from prudent.campaigns import Given
 from prudent.errors import InvalidCommandError
 from prudent.ledger.commands import Command, Reward, Select
 from prudent.ledger.ledger import Ledger
+from prudent.ledger.outcomes import Failed
+from prudent.observability.logs import request_id
+from prudent.security.keys import KeyRing
 
 TURN_SECONDS = 0.01
 """After so much of rendering, other requests get a turn."""
@@ -163,3 +173,70 @@ async def _answer(ledger: Ledger, items: list[Command | Failure], render: Callab
 
 def _failed(body: dict[str, Any]) -> Failure:
     return {name: body[name] for name in ("status", "title", "detail", "errors")}
+
+
+# The fast lane
+
+
+class _Route(NamedTuple):
+    """A path, how its body becomes a command, and how the command's result is rendered."""
+
+    path: str
+    read: Callable[[Raw], Command]
+    render: Callable[[Any], dict[str, Any]]
+
+
+class Passage(NamedTuple):
+    """A request whose command has been submitted."""
+
+    outcomes: asyncio.Future[list[Any]]
+    route: _Route
+    own_id: str
+    started: float
+
+
+class FastLane:
+    """Takes requests between a connection's parser and the ledger."""
+
+    def __init__(self, ledger: Ledger, bodies: Bodies, ring: KeyRing | None, requests: Requests) -> None:
+        self._ledger, self._ring, self._requests = ledger, ring, requests
+        read_select, read_reward = bodies.validator(SelectRequest), bodies.validator(RewardRequest)
+        routes = (
+            _Route("/select", lambda body: select_command(read_select(body)), render_decision),
+            _Route("/reward", lambda body: reward_command(read_reward(body)), render_receipt),
+        )
+        self._routes = {route.path.encode(): route for route in routes}
+        self._bytes_max = min(BREATH_BYTES, bodies.bytes_max)
+
+    def takes(self, method: bytes, url: bytes, size: int | None) -> bool:
+        """Whether a request with this head may be for the lane. size: of the body, if declared."""
+        return method == b"POST" and url in self._routes and size is not None and 0 < size <= self._bytes_max
+
+    def enter(self, url: bytes, headers: Headers, body: Raw) -> Passage | None:
+        """Submit the command of a request; None if the application must answer it."""
+        started = time.perf_counter()
+        route = self._routes[url]
+        if self._ring is not None and not admits(self._ring, "POST", route.path, headers):
+            return None
+        kinds = [value for name, value in headers if name in {b"content-type", b"content-encoding"}]
+        if kinds != [b"application/json"]:
+            return None
+        try:
+            command = route.read(body)
+        except Exception:  # noqa: BLE001  # whatever it is: the application reads the body again, and answers
+            return None
+        outcomes = self._ledger.enqueue([command])
+        return Passage(outcomes, route, self._requests.id_of(headers), started)
+
+    def leave(self, passage: Passage) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+        """The response to a request whose outcome is known: status, headers and body. It counts as answered now."""
+        request_id.set(passage.own_id)  # a callback has a context of its own
+        try:
+            (outcome,) = passage.outcomes.result()
+            if isinstance(outcome, Failed):
+                raise outcome.error
+            response = json_reply(passage.route.render(outcome))
+        except Exception as error:  # noqa: BLE001  # sorted, and logged if it is a defect, by respond_to
+            response = respond_to(error)
+        self._requests.count(passage.route.path, "POST", response.status_code, passage.started)
+        return response.status_code, guarded(response.raw_headers, passage.own_id), bytes(response.body)

@@ -92,6 +92,13 @@ def respond(body: dict[str, Any], headers: dict[str, str] | None = None) -> Resp
     return Response(orjson.dumps(named), body["status"], guarded, "application/problem+json")
 
 
+def respond_to(error: Exception) -> Response:
+    """The response to one of our own errors, or to a defect."""
+    body = describe_error(error)
+    seconds = getattr(error, "retry_after_seconds", UnavailableError.retry_after_seconds)
+    return respond(body, {"Retry-After": str(seconds)} if body["status"] == 503 else None)
+
+
 def describe_error(error: Exception) -> dict[str, Any]:
     """The problem for one of our own errors; a defect is logged and not shown."""
     if isinstance(error, UnavailableError):
@@ -205,10 +212,7 @@ def install(app: FastAPI) -> None:
     """Answer every kind of error with a problem."""
 
     async def on_own(_request: Request, error: Exception) -> Response:
-        body = describe_error(error)
-        seconds = getattr(error, "retry_after_seconds", UnavailableError.retry_after_seconds)
-        headers = {"Retry-After": str(seconds)} if body["status"] == 503 else None
-        return respond(body, headers)
+        return respond_to(error)
 
     async def on_validation(_request: Request, error: Exception) -> Response:
         assert isinstance(error, ValidationError | RequestValidationError)  # noqa: S101  # by registration

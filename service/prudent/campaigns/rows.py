@@ -316,8 +316,10 @@ class RowReader:
 
     def is_whole(self, row: Floats, length: int) -> bool:
         """Whether a row, or its part of the arm, has so many values, each finite or missing where that is allowed."""
+        if len(row) != length:
+            return False
         known = np.isfinite(row)
-        return len(row) == length and bool((known | (np.isnan(row) & self.may_miss[:length])).all())
+        return bool(known.all()) or bool((known | (np.isnan(row) & self.may_miss[:length])).all())
 
     def fault(self, row: Floats, vocabulary: Vocabulary) -> str | None:
         """What is wrong with a row of the log; None if it is one that this campaign can have."""

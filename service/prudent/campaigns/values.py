@@ -45,6 +45,10 @@ _NAMES = re.compile(rb'"\s*:')
 """Follows every name of an object; in a text it would need an escaped quote."""
 
 
+_PLAIN = frozenset({str, float, int, bool, type(None)})
+"""Values without names in them."""
+
+
 class RepeatedNameError(ValueError):
     """An object of a JSON text has a name twice, so that a parser would take one of the values and drop the other."""
 
@@ -65,18 +69,20 @@ def refuse_repeated_names(text: bytes | bytearray, parsed: object) -> None:
 
 
 def _names_in(parsed: object) -> int:
-    if isinstance(parsed, BaseModel):
-        inner = list(parsed.__dict__.values())
-        names = len(parsed.model_fields_set)
-    elif isinstance(parsed, dict):
-        inner, names = list(parsed.values()), len(parsed)
-    elif isinstance(parsed, list) and parsed and not isinstance(parsed[0], float | int):
-        inner, names = parsed, 0
-    else:
-        return 0
-    for one in inner:
-        if isinstance(one, BaseModel | dict | list):
-            names += _names_in(one)
+    names, waiting = 0, [parsed]
+    while waiting:
+        one = waiting.pop()
+        if type(one) in _PLAIN:
+            continue
+        if isinstance(one, list):
+            if one and type(one[0]) not in _PLAIN:
+                waiting += one
+        elif isinstance(one, dict):
+            names += len(one)
+            waiting += one.values()
+        else:  # a model, or something without names
+            names += len(getattr(one, "__pydantic_fields_set__", ()))
+            waiting += getattr(one, "__dict__", {}).values()
     return names
 
 

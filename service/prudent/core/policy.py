@@ -50,11 +50,10 @@ class FeatureMap:
     center: NDArray[np.float64]
     scale: NDArray[np.float64]
     intercept: bool
-    _is_identity: bool = field(init=False)
+    _is_unscaled: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        unchanged = not self.intercept and not self.center.any() and bool((self.scale == 1.0).all())
-        object.__setattr__(self, "_is_identity", unchanged)
+        object.__setattr__(self, "_is_unscaled", not self.center.any() and bool((self.scale == 1.0).all()))
 
     @property
     def dimension(self) -> int:
@@ -68,12 +67,13 @@ class FeatureMap:
 
     def __call__(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
         """features: (..., d); returns (..., d) or (..., d + 1)."""
-        if self._is_identity:
-            return features
-        scaled = (features - self.center) / self.scale
+        scaled = features if self._is_unscaled else (features - self.center) / self.scale
         if not self.intercept:
             return scaled
-        return np.concatenate([scaled, np.ones((*scaled.shape[:-1], 1))], axis=-1)
+        mapped = np.empty((*features.shape[:-1], self.model_dimension))
+        mapped[..., :-1] = scaled
+        mapped[..., -1] = 1.0
+        return mapped
 
     def parts(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
         """Contributions by feature: every column is one."""

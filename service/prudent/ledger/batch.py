@@ -71,7 +71,7 @@ class Batch:
 
     def _execute(self, command: Command) -> Outcome:
         self._current = None
-        started = time.thread_time()
+        started = time.perf_counter()
         try:
             return self._executions[type(command)](command)
         except (CommandError, CampaignBusyError, QuarantinedError) as error:
@@ -82,7 +82,7 @@ class Batch:
             return reason.outcome
         finally:
             if self._current is not None:
-                seconds = time.thread_time() - started
+                seconds = time.perf_counter() - started
                 self._shares.count(self._current.key, seconds)
                 self._current.command_seconds += 0.25 * (seconds - self._current.command_seconds)
 

@@ -15,6 +15,7 @@ from prudent.errors import (
     CommandError,
     DatabaseUnavailableError,
     LostFileError,
+    OverloadedError,
     QuarantinedError,
     UnavailableError,
     UnknownOutcomeError,
@@ -110,35 +111,37 @@ class Ledger:
         """Results in the commands' order, with an error in place of each command that failed."""
         if not commands:
             return []
-        outcomes = await self._enqueue(commands)
+        outcomes = await self.enqueue(commands)
         return [outcome.error if isinstance(outcome, Failed) else outcome for outcome in outcomes]
 
     async def _submit_one(self, command: Command | Administration) -> Any:
-        (outcome,) = await self._enqueue([command])
+        (outcome,) = await self.enqueue([command])
         if isinstance(outcome, Failed):
             raise outcome.error
         return outcome
 
-    async def _enqueue(self, commands: Sequence[Command | Administration]) -> list[Any]:
-        if not self._thread.is_alive():
-            raise DatabaseUnavailableError("the service is starting or stopping: try again")
+    def enqueue(self, commands: Sequence[Command | Administration]) -> asyncio.Future[list[Any]]:
+        """The commands' outcomes in their order, once they are committed. It fails with UnavailableError."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[list[Any]] = loop.create_future()
-        ticket = Ticket([None] * len(commands), len(commands), loop, future)
-        try:
-            self._queue.put([Entry(command, ticket, slot) for slot, command in enumerate(commands)])
-        except UnavailableError:
-            self._metrics.unavailable.labels("overloaded").inc(len(commands))
-            raise
         # a plain timer: asyncio.timeout, which can also cancel, costs five times as much
-        timer = loop.call_later(self._limits.answer_seconds_max, _give_up, future)
+        timer = loop.call_later(self._limits.answer_seconds_max, self._give_up_waiting, future, len(commands))
+        ticket = Ticket([None] * len(commands), len(commands), loop, future, timer)
         try:
-            return await future
-        except UnknownOutcomeError:
-            self._metrics.unavailable.labels("late").inc(len(commands))
-            raise
-        finally:
+            if not self._thread.is_alive():
+                raise DatabaseUnavailableError("the service is starting or stopping: try again")
+            self._queue.put([Entry(command, ticket, slot) for slot, command in enumerate(commands)])
+        except UnavailableError as error:
             timer.cancel()
+            if isinstance(error, OverloadedError):
+                self._metrics.unavailable.labels("overloaded").inc(len(commands))
+            future.set_exception(error)
+        return future
+
+    def _give_up_waiting(self, future: asyncio.Future[list[Any]], commands: int) -> None:
+        if not future.done():
+            self._metrics.unavailable.labels("late").inc(commands)
+            future.set_exception(UnknownOutcomeError("the outcome was not known in time: send the same request again"))
 
     # The thread's side
 
@@ -379,12 +382,8 @@ class Ledger:
         return Failed(CampaignBusyError("too many concurrent changes: try again"))
 
 
-def _give_up(future: asyncio.Future[list[Any]]) -> None:
-    if not future.done():
-        future.set_exception(UnknownOutcomeError("the outcome was not known in time: send the same request again"))
-
-
 def _resolve(tickets: list[Ticket]) -> None:
     for ticket in tickets:
-        if ticket.future is not None and not ticket.future.done():
+        if ticket.future is not None and ticket.timer is not None and not ticket.future.done():
+            ticket.timer.cancel()
             ticket.future.set_result(ticket.outcomes)

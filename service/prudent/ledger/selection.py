@@ -219,11 +219,12 @@ def _listed_arms(state: CampaignState, request: Select) -> dict[str, Candidate]:
     if is_kept and state.listed is not None and state.listed[0] == state.revision:
         return state.listed[1]
     expected, by_id = state.reader.arm_length, state.by_id
+    must_be_registered = state.policy.is_self_scaled
     for order, (arm_id, features) in enumerate(listed):
         if arm_id in known:
             raise InvalidCommandError("duplicate arm_id", field=f"arms.{order}.arm_id")
         arm = by_id.get(arm_id)
-        if arm is None and state.policy.is_self_scaled:
+        if arm is None and must_be_registered:
             raise InvalidCommandError(
                 "is not registered, and the bonus self-scaled keeps scores for each arm: register it first",
                 field=f"arms.{order}.arm_id",

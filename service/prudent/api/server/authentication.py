@@ -12,6 +12,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from prudent.api.problems import problem, respond
+from prudent.api.server.middleware import Headers
 from prudent.errors import DatabaseUnavailableError
 from prudent.security.keys import KeyRing, Role, is_allowed, role_needed
 from prudent.security.sessions import Sessions, is_page
@@ -102,6 +103,15 @@ class RequireKey:
         self._refused, self._logged_at = 0, now
 
 
+def admits(ring: KeyRing, method: str, path: str, headers: Headers) -> bool:
+    """Whether a request to the API may be made. Why not, says `RequireKey`."""
+    if ring.is_open:
+        return names_this_machine(headers)
+    keys, needed = presented_keys(headers), role_needed(method, path)
+    role = ring.role_of(keys.pop()) if len(keys) == 1 else None
+    return role is not None and needed is not None and is_allowed(role, needed)
+
+
 def respond_with_login(scope: Scope) -> Response:
     """Redirect a browser to the login page, and from there back."""
     root = scope.get("root_path", "")
@@ -109,7 +119,7 @@ def respond_with_login(scope: Scope) -> Response:
     return RedirectResponse(f"{root}{LOGIN}?next={quote(wanted, safe='')}", 303, {"Cache-Control": "no-store"})
 
 
-def names_this_machine(headers: list[tuple[bytes, bytes]]) -> bool:
+def names_this_machine(headers: Headers) -> bool:
     """Whether the request's Host is localhost.
 
     DNS rebinding makes a browser on this machine resolve another site's name to this address, so that the pages of that
@@ -118,7 +128,7 @@ def names_this_machine(headers: list[tuple[bytes, bytes]]) -> bool:
     return all(name != b"host" or _LOCALHOST.fullmatch(value) for name, value in headers)
 
 
-def presented_keys(headers: list[tuple[bytes, bytes]]) -> set[bytes]:
+def presented_keys(headers: Headers) -> set[bytes]:
     """The distinct keys of a request, in whatever headers."""
     found: set[bytes] = set()
     for name, value in headers:

@@ -61,6 +61,11 @@ class Bodies:
 
         return validate
 
+    @property
+    def bytes_max(self) -> int:
+        """Of a body that is no batch."""
+        return self._limits.body_bytes_max
+
     def of(self, model: type[T]) -> Callable[[Request], Awaitable[T]]:
         """A reader of bodies of one schema."""
         validate = self.validator(model)

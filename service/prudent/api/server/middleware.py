@@ -1,20 +1,15 @@
-"""Middleware of every request: what counts it, and what serves the routes called thousands of times per second.
-
-FastAPI matches the path, resolves dependencies and opens two exit stacks for every request. For a route that takes
-nothing but the request itself none of that has any effect, and it is half of the event loop's work: `FastPath` goes
-around the framework's routing, not around its checks.
-"""
+"""What every request has: an id, a count, and guards in its response; and what all routes refuse."""
 
 import itertools
 import re
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from functools import cache
 from typing import Any
 
 import structlog
-from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi import Request, Response
 from fastapi.routing import APIRoute
 from prometheus_client import Counter, Histogram
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -36,6 +31,8 @@ GUARDS = (
     (b"x-content-type-options", b"nosniff"),
 )
 """Headers of every response that does not set its own: nothing is stored, run or framed, whatever an id contains."""
+Headers = Sequence[tuple[bytes, bytes]]
+"""Names in lower case, as in ASGI."""
 _SANE_ID = re.compile(rb"[A-Za-z0-9._~+/=:@-]{1,128}")
 
 
@@ -55,17 +52,15 @@ def request_ids() -> Callable[[Iterable[tuple[bytes, bytes]]], str]:
     return of
 
 
-class CountRequests:
-    """Gives each request an id, and counts it and its duration under its route's template, never its actual path.
-
-    Adds the id and `GUARDS` to the response.
+class Requests:
+    """Ids of requests, and what is counted and logged of each: under its route's template, never its actual path.
 
     log_all: log every request at level debug; otherwise only responses of 500 and above, at a limited rate.
     """
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, *, log_all: bool = False) -> None:
-        self._app, self._log_all = app, log_all
-        self._id_of = request_ids()
+    def __init__(self, metrics: Metrics, *, log_all: bool = False) -> None:
+        self.log_all = log_all
+        self.id_of = request_ids()
         self._failed = 0
         self._logged_at = float("-inf")
 
@@ -75,6 +70,40 @@ class CountRequests:
 
         self._counters = counters
 
+    def count(self, route: str, method: str, status: int, started: float) -> None:
+        """A request has been answered. started: on the performance counter."""
+        passed = time.perf_counter() - started
+        requests, seconds = self._counters(route, method, status)
+        requests.inc()
+        seconds.observe(passed)
+        if self.log_all or status >= 500:
+            self._log(route, method, status, passed)
+
+    def _log(self, route: str, method: str, status: int, passed: float) -> None:
+        line = {"route": route, "method": method, "status": status, "seconds": round(passed, 6)}
+        if status < 500:
+            logger.debug("request", **line)
+            return
+        self._failed += 1
+        now = time.monotonic()
+        if self.log_all or now - self._logged_at >= LOG_SECONDS:
+            logger.warning("request failed", **line, requests=self._failed)
+            self._failed, self._logged_at = 0, now
+
+
+def guarded(given: Headers, own_id: str) -> list[tuple[bytes, bytes]]:
+    """A response's headers with `GUARDS`, and with the request's id."""
+    names = [name for name, _ in given]
+    guards = [guard for guard in GUARDS if guard[0] not in names]
+    return [*given, *guards, (REQUEST_ID_HEADER, own_id.encode())]
+
+
+class CountRequests:
+    """Gives each request an id, counts it, and adds the id and `GUARDS` to its response."""
+
+    def __init__(self, app: ASGIApp, requests: Requests) -> None:
+        self._app, self._requests = app, requests
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve, and count before the last byte is sent: a client that has the response finds it counted."""
         if scope["type"] != "http":
@@ -83,28 +112,20 @@ class CountRequests:
         started = time.perf_counter()
         status = 500
         counted = False
-        own_id = self._id_of(scope["headers"])
+        own_id = self._requests.id_of(scope["headers"])
         request_id.set(own_id)
 
         def count() -> None:
             nonlocal counted
             counted = True
             route = getattr(scope.get("route"), "path", "other")
-            passed = time.perf_counter() - started
-            requests, seconds = self._counters(route, scope["method"], status)
-            requests.inc()
-            seconds.observe(passed)
-            if self._log_all or status >= 500:
-                self._log(route, scope["method"], status, passed)
+            self._requests.count(route, scope["method"], status, started)
 
         async def watch(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                given = message["headers"]
-                names = [name for name, _ in given]
-                guards = [guard for guard in GUARDS if guard[0] not in names]
-                message["headers"] = [*given, *guards, (REQUEST_ID_HEADER, own_id.encode())]
+                message["headers"] = guarded(message["headers"], own_id)
             elif not message.get("more_body", False) and not counted:
                 count()
             await send(message)
@@ -114,57 +135,6 @@ class CountRequests:
         finally:
             if not counted:
                 count()
-
-    def _log(self, route: str, method: str, status: int, passed: float) -> None:
-        line = {"route": route, "method": method, "status": status, "seconds": round(passed, 6)}
-        if status < 500:
-            logger.debug("request", **line)
-            return
-        self._failed += 1
-        now = time.monotonic()
-        if self._log_all or now - self._logged_at >= LOG_SECONDS:
-            logger.warning("request failed", **line, requests=self._failed)
-            self._failed, self._logged_at = 0, now
-
-
-class FastPath:
-    """Serves POST to the given routes, whose endpoints take only the request; passes everything else to the app.
-
-    The routes stay registered with the framework: for the documentation, for other methods, and as the endpoints
-    that are called. Errors are handled by the application's own handlers.
-    """
-
-    def __init__(self, app: ASGIApp, application: FastAPI, routes: Iterable[APIRoute]) -> None:
-        self._app = app
-        self._application = application
-        self._routes = {route.path: route for route in routes}
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request."""
-        route = None
-        if scope["type"] == "http" and scope["method"] == "POST" and not scope["query_string"]:
-            route = self._routes.get(scope["path"])
-        if route is None:
-            await self._app(scope, receive, send)
-            return
-        scope["route"] = route
-        request = Request(scope, receive, send)
-        try:
-            response = await route.endpoint(request)
-        except Exception as error:
-            answer = self._handler_of(error)
-            if answer is None:
-                raise
-            response = await answer(request, error)
-        await response(scope, receive, send)
-
-    def _handler_of(self, error: Exception) -> Callable[[Request, Exception], Awaitable[Response]] | None:
-        """The handler of the nearest class, except Exception's: that one belongs to the outermost layer, which logs."""
-        handlers = self._application.exception_handlers
-        for kind in type(error).__mro__:
-            if kind is not Exception and kind in handlers:
-                return handlers[kind]  # type: ignore[return-value]  # all of ours are asynchronous
-        return None
 
 
 class StrictRoute(APIRoute):
@@ -193,8 +163,3 @@ def _refuse_unknown_parameters(request: Request, known: list[str]) -> None:
         if name in seen:
             raise InvalidCommandError("appears twice in the query: send it once", field=shown)
         seen.add(name)
-
-
-def post_routes(router: APIRouter) -> list[APIRoute]:
-    """The routes of a router that has only POST routes."""
-    return [route for route in router.routes if isinstance(route, APIRoute)]

@@ -6,18 +6,21 @@ connection forever, and the head grows in memory; a thousand requests in one pac
 
 import asyncio
 from enum import Enum
-from typing import Any
+from typing import Any, Protocol
 
 import orjson
 from uvicorn.config import Config
 from uvicorn.protocols.http.flow_control import FlowControl
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
 from prudent.api.problems import problem
 from prudent.api.server.connections import Connections, peer_of
+from prudent.api.server.middleware import Headers
 from prudent.settings import Limits
 
+GRACE_SECONDS = 0.05
+"""For the body of a request that may be for the lane: clients send head and body in one packet, or in two at once."""
 SPARE_SECONDS_MAX = 2
 """For the head of a request on a connection above the limit."""
 _REASONS = {400: b"Bad Request", 408: b"Request Timeout", 431: b"Request Header Fields Too Large", 503: b"Unavailable"}
@@ -29,6 +32,27 @@ class _Waits(Enum):
     NOTHING = 0
     HEAD = 1
     BODY = 2
+
+
+class Passage(Protocol):
+    """A request whose command has been submitted."""
+
+    @property
+    def outcomes(self) -> asyncio.Future[list[Any]]:
+        """It can be answered when they are known."""
+
+
+class Lane(Protocol):
+    """Answers some requests without the application: `prudent.api.decisions.FastLane`."""
+
+    def takes(self, method: bytes, url: bytes, size: int | None) -> bool:
+        """Whether a request with this head may be for the lane. size: of the body, if declared."""
+
+    def enter(self, url: bytes, headers: Headers, body: bytes) -> Passage | None:
+        """Submit the command of a request; None if the application must answer it."""
+
+    def leave(self, passage: Any) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+        """The response to a request whose outcome is known: status, headers and body."""
 
 
 class _Flow(FlowControl):
@@ -58,6 +82,12 @@ class BoundedProtocol(HttpToolsProtocol):
         super().__init__(config, server_state, app_state, _loop)
         self._limits: Limits = app_state["limits"]
         self._all: Connections = app_state["connections"]
+        self._lane: Lane | None = app_state["lane"]
+        self._held_back: bytes | None = None
+        """What has arrived of the body of a request that may be for the lane."""
+        self._passage: Passage | None = None
+        self._is_last = False
+        """The connection ends with the response to the request in the lane."""
         self._reading: _Flow
         self.peer: str | None = None
         self.accepted_at = self.loop.time()
@@ -115,7 +145,12 @@ class BoundedProtocol(HttpToolsProtocol):
             waits = _Waits.HEAD
         else:
             waits = _Waits.NOTHING
-            if self.cycle is not None and self.cycle.response_complete and self.timeout_keep_alive_task is None:
+            if (
+                self.cycle is not None
+                and self.cycle.response_complete
+                and self._passage is None
+                and self.timeout_keep_alive_task is None
+            ):
                 # the rest of a body that was answered early: uvicorn has just stopped the clock of an idle connection
                 self.timeout_keep_alive_task = self.loop.call_later(
                     self.timeout_keep_alive, self.timeout_keep_alive_handler
@@ -167,6 +202,8 @@ class BoundedProtocol(HttpToolsProtocol):
     @property
     def _has_request(self) -> bool:
         """Whether a request has arrived as a whole and is not answered yet."""
+        if self._passage is not None:
+            return True
         cycle = self.cycle
         return cycle is not None and not cycle.response_complete and not cycle.more_body
 
@@ -187,6 +224,9 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._is_spare and not self.url.startswith(b"/health/"):
             self._refuse(503, "too many connections: try again")
             return
+        if self._is_for_lane:
+            self._held_back = b""
+            return
         super().on_headers_complete()
         if self._is_spare:
             self.cycle.keep_alive = False
@@ -196,6 +236,11 @@ class BoundedProtocol(HttpToolsProtocol):
         self._unframed -= 2 * len(body)
         if self._body_left is not None:
             self._body_left -= len(body)
+        if self._held_back is not None:
+            self._held_back += body
+            if self._body_left == 0 and not self._enter_lane(self._held_back):
+                self._leave_to_application()
+            return
         if self.cycle is None:
             return  # refused
         if self.cycle.response_complete:
@@ -208,8 +253,65 @@ class BoundedProtocol(HttpToolsProtocol):
         """The request is complete."""
         self._in_body = False
         self._unframed = self._discarded = 0
-        if self.cycle is not None:  # else it was refused
+        if self._passage is None and self.cycle is not None:  # else it is in the lane, or was refused
             super().on_message_complete()
+
+    # The lane
+
+    @property
+    def _is_for_lane(self) -> bool:
+        """Whether the request whose head is complete may be for the lane."""
+        lane, parser = self._lane, self.parser
+        return (
+            lane is not None
+            and lane.takes(parser.get_method(), self.url, self._body_left)
+            and parser.get_http_version() == "1.1"
+            and parser.should_keep_alive()
+            and not self.expect_100_continue
+            and not self._is_spare
+            and not self.flow.write_paused
+            and not parser.should_upgrade()
+        )
+
+    def _enter_lane(self, body: bytes) -> bool:
+        """Hand the request in; False if the application must answer it."""
+        assert self._lane is not None  # noqa: S101  # `_is_for_lane`
+        self._passage = self._lane.enter(self.url, self.headers, body)
+        if self._passage is None:
+            return False
+        self._held_back = None
+        self._passage.outcomes.add_done_callback(self._leave_lane)
+        return True
+
+    def _leave_lane(self, _outcomes: asyncio.Future[list[Any]]) -> None:
+        """Write the response, whether or not anybody is still there to read it: it has been carried out, and counts."""
+        assert self._lane is not None and self._passage is not None  # noqa: S101, PT018  # `_enter_lane`
+        status, headers, body = self._lane.leave(self._passage)
+        self._passage = None
+        if not self.transport.is_closing():
+            lines = [b"%s: %s\r\n" % header for header in (*self.server_state.default_headers, *headers)]
+            if self._is_last:
+                lines.append(b"connection: close\r\n")
+            self.transport.write(b"".join([STATUS_LINE[status], *lines, b"\r\n", body]))
+            if self._is_last:
+                self.transport.close()
+        self.on_response_complete()
+
+    def _leave_to_application(self) -> None:
+        """The request that was held back takes the usual way."""
+        body, self._held_back = self._held_back, None
+        super().on_headers_complete()
+        if body:
+            super().on_body(body)
+
+    def shutdown(self) -> None:
+        """Close the connection after the response that is under way, or now."""
+        if self._held_back is not None:
+            self._leave_to_application()
+        if self._passage is None:
+            super().shutdown()
+        else:
+            self._is_last = True
 
     # Ours
 
@@ -229,13 +331,18 @@ class BoundedProtocol(HttpToolsProtocol):
             self._timer = self.loop.call_later(self._seconds_max, self._too_late)
 
     @property
-    def _seconds_max(self) -> int:
+    def _seconds_max(self) -> float:
         if self._is_spare:
             return SPARE_SECONDS_MAX
+        if self._held_back is not None:
+            return GRACE_SECONDS
         return self._limits.head_seconds_max if self._waits is _Waits.HEAD else self._limits.body_seconds_max
 
     def _too_late(self) -> None:
-        if self.cycle is not None and not self.cycle.response_complete:
+        if self._held_back is not None:  # the application has a deadline for the rest, and an answer if that passes
+            self._leave_to_application()
+            self._wait(_Waits.BODY)
+        elif self.cycle is not None and not self.cycle.response_complete:
             # it is being answered: its body has a deadline of its own, and the next request is not read yet
             self._timer = self.loop.call_later(self._seconds_max, self._too_late)
         elif self._waits is _Waits.HEAD:
