@@ -52,7 +52,7 @@ NETWORK = (
         "a stop does not wait for the fast lane",
         "prudent.api.server.protocol:BoundedProtocol.shutdown",
         replace("self._passage is None", "True"),
-        "tests/api/test_fast_lane.py::test_a_stop_waits_for_the_request_in_the_lane",
+        "tests/api/test_fast_lane.py::test_a_stop_waits_for_the_requests_in_the_lane",
     ),
     # the ledger's time
     Mutation(
