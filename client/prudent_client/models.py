@@ -95,6 +95,7 @@ class Campaign(Reply):
     algorithm: dict[str, Any]
     reward: dict[str, Any]
     seed: int
+    log_candidates: bool = False
     status: Literal["active", "paused", "archived"]
     observations: int
     head: int

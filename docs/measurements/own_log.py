@@ -7,11 +7,14 @@ problem "gaussian" of `benchmarks.off_policy`, whose arms have the means 1, 1.6,
 import sys
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
 import orjson
 
 from benchmarks.off_policy import PROBLEMS, played
+from prudent.campaigns import RowReader
 from prudent.evaluation.log import CampaignLog
+from prudent.store.statements import features_from_bytes
 from prudent.transfer import lines
 
 SEED, ROUNDS, SHARE = 1, 2_000, 0.05
@@ -19,6 +22,12 @@ SEED, ROUNDS, SHARE = 1, 2_000, 0.05
 
 def exported(log: CampaignLog) -> bytes:
     """The lines of a log's export."""
+    reader = RowReader(log.creation.model)
+    vocabulary = reader.vocabulary()
+
+    def show(features: bytes) -> list[float] | dict[str, Any]:
+        return reader.write(features_from_bytes(features), vocabulary)
+
     configuration = orjson.Fragment(log.creation.model_dump_json())
     counts = {"arms": len(log.arms), "head": len(log.rows), "decisions": len(log.decisions)}
     header = {
@@ -36,9 +45,9 @@ def exported(log: CampaignLog) -> bytes:
     }
     body = lines.write("header", header) + b"".join(
         [
-            *map(lines.write_arm, log.arms),
-            *map(lines.write_observation, log.rows),
-            *(lines.write_decision(row, None) for row in log.decisions),
+            *(lines.write_arm(arm, show) for arm in log.arms),
+            *(lines.write_observation(row, show) for row in log.rows),
+            *(lines.write_decision(row, None, show) for row in log.decisions),
         ]
     )
     digest = blake2b(body, digest_size=lines.DIGEST_BYTES).hexdigest()

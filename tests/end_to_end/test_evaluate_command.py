@@ -119,7 +119,10 @@ def test_candidates_that_came_with_requests_are_refused_with_words(server: Serve
     done = prudent("evaluate", "--campaign", "own-log-shared", "--url", server.url)
     assert done.exit_code == 1
     assert "only 0 decisions can be judged" in done.stderr
-    assert "the request restricted the candidates or brought its own, whose features are not stored" in done.stderr
+    assert (
+        "the request restricted the candidates or brought its own, which are not stored without log_candidates"
+        in done.stderr
+    )
 
 
 def test_restricted_candidates_are_left_out(server: Server, client: httpx.Client) -> None:

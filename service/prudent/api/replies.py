@@ -194,6 +194,7 @@ class CampaignReply(BaseModel):
     algorithm: Algorithm
     reward: RewardRules
     seed: int
+    log_candidates: bool
     status: Literal["active", "paused", "archived"]
     observations: int = Field(description=OBSERVATIONS)
     head: int = Field(description=HEAD)

@@ -216,6 +216,13 @@ class CampaignConfiguration(Schema):
     algorithm: Algorithm = Algorithm()
     reward: RewardRules = RewardRules()
     seed: Annotated[int, Field(ge=0, le=INTEGER_MAX, description="Breaks ties, together with the decision id.")] = 0
+    log_candidates: Annotated[
+        bool,
+        Field(
+            description="Whether each decision keeps all of its candidates, with their features and propensities: what "
+            "other policies of a shared model, and other learners, need of the log."
+        ),
+    ] = False
 
     def measure(self) -> Measure:
         """The risk measure of a resolved campaign. Raises ValueError for one that is not resolved."""

@@ -27,7 +27,7 @@ from prudent.store.tables import DecisionRow, LogRow
 DECISIONS_MIN = 50
 """Below which nothing is estimated: a weight could be 5 at most."""
 REPLAYED_SHARE_MIN = 0.5
-OWN = "the campaign, as it was played"
+OWN, OTHERS = "the campaign, as it was played", "(arms that are not registered)"
 LEFT_OUT = {
     "external": "were chosen by the application, without a propensity",
     "greedy": "were made with explore: false, so nothing was drawn",
@@ -35,8 +35,8 @@ LEFT_OUT = {
     "warmup": "belong to the warm-up, in which nothing is drawn but ties",
     "no-reward": "have no reward",
     "other-arm": "were rewarded for another arm than the one decided on",
-    "not-replayed": "could not be replayed: the request restricted the candidates or brought its own, whose features "
-    "are not stored, or a setting was changed more than once",
+    "not-replayed": "could not be replayed: the request restricted the candidates or brought its own, which are not "
+    "stored without log_candidates, or a setting was changed more than once",
 }
 """Why decisions are left out, as their number and these words."""
 
@@ -220,7 +220,8 @@ class _Drawn:
         self._propensities: list[float] = []
         self._inverses: list[NDArray[np.float64]] = []
         self._policies: list[list[tuple[float, float, float]]] = [[] for _ in others]
-        self._lacking = [np.zeros(len(self._arms)) for _ in others]
+        self._lacking = [np.zeros(len(self._arms) + 1) for _ in others]
+        """By arm; the last is of all arms that are not registered."""
 
     def ordered(self, seen: int, group: list[DecisionRow]) -> Iterator[DecisionRow]:
         """Advance to a state, and give the decisions that were made on it at one time, in an order that fits.
@@ -258,10 +259,10 @@ class _Drawn:
 
     def _judge(self, decision: DecisionRow, row: LogRow, chances: Chances, excluded: frozenset[str]) -> None:
         asked = [replay.chances(decision, excluded, explore=other.explore) for other, replay in self._others]
-        places = np.array([self._arms[arm] for arm in chances.arms])
+        places = np.array([self._arms.get(arm, len(self._arms)) for arm in chances.arms])
         own = chances.arms.index(decision.arm_id)
         has_support = chances.probabilities * self._limit >= 1.0
-        inverses = np.zeros(len(self._arms))  # 0 without support
+        inverses = np.zeros(len(self._arms) + 1)  # 0 without support
         inverses[places[has_support]] = 1.0 / chances.probabilities[has_support]
         self.rewards.append(row.reward)
         self.defaults += row.source == "default"
@@ -272,7 +273,7 @@ class _Drawn:
             assert theirs is not None  # noqa: S101  # the same candidates as the campaign's own
             lacks = theirs.probabilities > self._limit * chances.probabilities
             missing = np.where(lacks, theirs.probabilities, 0.0)
-            self._lacking[number][places] += missing
+            np.add.at(self._lacking[number], places, missing)
             weight = 0.0 if lacks[own] else theirs.probabilities[own] / self._propensities[-1]
             kept = theirs.probabilities[~lacks]
             squares = float((kept * kept / np.maximum(chances.probabilities[~lacks], PROPENSITY_MIN)).sum())
@@ -290,7 +291,9 @@ class _Drawn:
             yield f"always {arm}", sample, lacking
         for (other, _), pairs, missing in zip(self._others, self._policies, self._lacking, strict=True):
             weighed = np.array(pairs)
-            lacking = {arm: float(missing[place]) / len(rewards) for arm, place in self._arms.items()}
+            lacking = {
+                arm: float(part) / len(rewards) for arm, part in zip([*self._arms, OTHERS], missing, strict=True)
+            }
             yield other.name, Weighted(rewards, weighed[:, 0], weighed[:, 1], weighed[:, 2]), lacking
 
 

@@ -14,6 +14,7 @@ from prudent.campaigns import CampaignConfiguration
 from prudent.core.measures import Array
 from prudent.errors import InvalidCommandError
 from prudent.evaluation.log import CampaignLog
+from prudent.ledger.candidates import KnownCandidates
 from prudent.ledger.commands import Select
 from prudent.ledger.selection import find_candidates, weigh
 from prudent.ledger.state import CampaignState, Candidate, Writes
@@ -43,6 +44,7 @@ class Replay:
         self._arms = [arm._replace(plays=0, status="active") for arm in log.arms]
         self._creation, self._configuration = creation.model_dump_json(), configuration.model_dump_json()
         self.state = CampaignState(self._campaign(1), self._registered(0))
+        self._known = KnownCandidates(self.state.reader, log.arms, is_shared=self.state.shared)
 
     def _campaign(self, revision: int) -> CampaignRow:
         head = len(self._rows)
@@ -75,16 +77,29 @@ class Replay:
         Writes().add_play(self.state, arm_id)
 
     def chances(self, decision: DecisionRow, excluded: frozenset[str], *, explore: bool = True) -> Chances | None:
-        """Weigh the registered arms but the excluded ones; None where the log does not have what that takes."""
-        context = features_from_bytes(decision.features) if self.state.creation.model.type == "disjoint" else None
-        known = excluded & self.state.by_id.keys()
-        request = Select("replay", context=context, exclude=known, explore=explore)
+        """Weigh the decision's candidates or, where it does not keep them, the registered arms but the excluded ones.
+
+        None where the log does not have what that takes.
+        """
         try:
-            candidates, _ = find_candidates(self.state, request)
+            candidates, _ = find_candidates(self.state, self._request(decision, excluded, explore))
         except InvalidCommandError:
             return None  # candidates that came with the request, with features that are not stored
         scores, probabilities = weigh(self.state, candidates, explore=explore)
         return Chances(_ids(candidates), np.array(probabilities), scores.estimates + scores.center)
+
+    def _request(self, decision: DecisionRow, excluded: frozenset[str], explore: bool) -> Select:
+        row, kept = features_from_bytes(decision.features), self._known.read(decision)
+        if not self.state.shared:
+            context = row if self.state.creation.model.type == "disjoint" else None
+            if kept is not None:
+                return Select("replay", context=context, eligible=frozenset(kept.arms), explore=explore)
+            return Select("replay", context=context, exclude=excluded & self.state.by_id.keys(), explore=explore)
+        if kept is None:
+            return Select("replay", exclude=excluded & self.state.by_id.keys(), explore=explore)
+        context = row[self.state.reader.arm_length :] if self.state.reader.has_context else None
+        arms = list(self._known.features_of(kept).items())
+        return Select("replay", arms=arms, context=context, explore=explore, has_rows=True)
 
 
 def _ids(candidates: Sequence[Candidate]) -> list[str]:

@@ -10,6 +10,7 @@ import orjson
 from prudent.campaigns import Draft, Given
 from prudent.core.exploration import Choice, Scores, Standing, choose, propensities
 from prudent.errors import ConflictError, InvalidCommandError
+from prudent.ledger.candidates import log_candidates
 from prudent.ledger.commands import Floats, Select
 from prudent.ledger.explanation import explain
 from prudent.ledger.outcomes import Decision, Prospect, ScoredArm
@@ -76,10 +77,13 @@ def select(
         others = candidates if state.policy.is_self_scaled else []
         compared = [external, *(other for other in others if other.arm_id != external.arm_id)]
         chosen, position, own_scores = external, 0, score(state, compared)
-    arms = None
-    if request.explain:
+    arms = logged = None
+    if request.explain or state.creation.log_candidates:
         chances = propensities(scores, state.rule, standing, explore=request.explore)
-        arms = explain(state, candidates, scores, choice, chances, draft)
+        if request.explain:
+            arms = explain(state, candidates, scores, choice, chances, draft)
+        if state.creation.log_candidates:
+            logged = log_candidates(state, candidates, chances)
     timeout = state.configuration.reward.timeout_seconds
     row = DecisionRow(
         decision_id=decision_id,
@@ -98,6 +102,7 @@ def select(
         explanation=None if arms is None else orjson.dumps(arms).decode(),
         created_at=now,
         due_at=None if timeout is None else now + round(timeout * 1e6),
+        candidates=logged,
     )
     writes.decisions[decision_id] = row
     writes.add_play(state, row.arm_id)

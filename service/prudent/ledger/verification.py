@@ -10,10 +10,11 @@ from sqlalchemy import Connection, Engine
 
 from prudent.campaigns import build_policy
 from prudent.core.snapshot import FORMAT_VERSION, CorruptSnapshotError, unpack
+from prudent.ledger.candidates import KnownCandidates
 from prudent.ledger.loading import open_state
 from prudent.ledger.quarantine import BAD_ROWS, BadRowError
 from prudent.ledger.state import CampaignState
-from prudent.store import campaigns, categories, log
+from prudent.store import campaigns, categories, decisions, log
 from prudent.store.failures import find_damage
 from prudent.store.log import FoldRow
 from prudent.store.schema import check_revision
@@ -23,6 +24,8 @@ from prudent.store.tables import SnapshotRow
 TOLERANCE = 1e-9
 """Relative. The exact minimiser's parameters depend on its starting point, and all of them on the processor."""
 
+PAGE_ROWS = 500
+"""Decisions read at once."""
 LiveModel = Callable[[str], dict[str, Any] | None]
 """A live server's ``/model`` of a campaign; None if the server does not have the campaign."""
 
@@ -85,11 +88,27 @@ def verify_campaign(
         verdict.faults += state.reader.faults_of(stored)
         if deep:
             _check_digests(connection, key, state.head, verdict)
+        if state.creation.log_candidates:
+            _check_candidates(connection, state, verdict)
         _replay(connection, state, live, verdict)
     if live_model is not None and live is None:
         verdict.live = "absent"
         verdict.faults.append("the live server does not have this campaign")
     return verdict
+
+
+def _check_candidates(connection: Connection, state: CampaignState, verdict: Verdict) -> None:
+    """Report the first decision whose candidates are none that the campaign can have had."""
+    arms = campaigns.read_arms(connection, [state.key])[state.key]
+    known = KnownCandidates(state.reader, arms, is_shared=state.shared)
+    after, until = (-1, ""), decisions.newest_place(connection, state.key)
+    while until is not None and (rows := decisions.read_between(connection, state.key, after, until, PAGE_ROWS)):
+        for row in rows:
+            fault = known.fault(row, state.vocabulary)
+            if fault is not None:
+                verdict.faults.append(f"the decision {row.decision_id}: {fault}")
+                return
+        after = (rows[-1].created_at, rows[-1].decision_id)
 
 
 def _check_digests(connection: Connection, key: int, head: int, verdict: Verdict) -> None:

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, bindparam, delete, func, literal, null, selec
 from prudent.store.statements import Insertion, Lookup, Prepared
 from prudent.store.tables import INSTANT, NAME, DecisionRow, campaigns, decisions
 
-_HIDDEN = {"key", "features", "request_digest", "explanation", "created_at", "due_at"}
+_HIDDEN = {"key", "features", "request_digest", "explanation", "created_at", "due_at", "candidates"}
 _SHOWN = [name for name in DecisionRow._fields if name not in _HIDDEN]
 _SHOWN_AS = [name.removesuffix("_value") for name in _SHOWN]
 """``index`` would be a reserved word of SQL."""
@@ -37,7 +37,7 @@ _DUE = (
     .limit(bindparam("limit_"))
 )
 ROW_BYTES = 1_000
-"""A decision's row without its features and explanation, roughly."""
+"""A decision's row without its features, explanation and candidates, roughly."""
 PENDING_MAX = 100_000
 """Counting stops here, so that it stays fast."""
 _PENDING = select(func.count()).select_from(
@@ -164,4 +164,4 @@ class RecentDecisions:
 
 
 def _bytes_of(row: DecisionRow) -> int:
-    return ROW_BYTES + len(row.features) + len(row.explanation or "")
+    return ROW_BYTES + len(row.features) + len(row.explanation or "") + len(row.candidates or b"")

@@ -6,7 +6,7 @@ reads at most so many rows, however long the campaign has run.
 
 from typing import Any, NamedTuple
 
-from sqlalchemy import BindParameter, Connection, Row, and_, bindparam, case, select, tuple_
+from sqlalchemy import BindParameter, Connection, Row, and_, bindparam, case, null, select, tuple_
 
 from prudent.store.log import IS_OBSERVATION, IS_OF_DECISION
 from prudent.store.tables import INSTANT, NAME, DecisionRow, decisions, observations
@@ -130,10 +130,13 @@ _DECISIONS = (
     .select_from(decisions.outerjoin(observations, IS_OF_DECISION))
     .where(decisions.c.key == bindparam("key_"))
 )
-# explanations are long, and a page has many: the log says only whether there is one
-_IS_EXPLAINED = case((decisions.c.explanation.is_not(None), "")).label("explanation")
+# explanations and candidates are long, and a page has many: the log says only whether there is an explanation
+_SHORTENED = {
+    "explanation": case((decisions.c.explanation.is_not(None), "")).label("explanation"),
+    "candidates": null().label("candidates"),
+}
 _DECISION_LOG = (
-    select(*(_IS_EXPLAINED if name == "explanation" else decisions.c[name] for name in DecisionRow._fields), *_LEARNED)
+    select(*(_SHORTENED.get(name, decisions.c[name]) for name in DecisionRow._fields), *_LEARNED)
     .select_from(decisions.outerjoin(observations, and_(IS_OF_DECISION, observations.c.sequence <= _AT_HEAD)))
     .where(
         decisions.c.key == bindparam("key_"),
@@ -176,7 +179,7 @@ def read_decision_log(
 ) -> list[RewardedDecision]:
     """A campaign's decisions before (created_at, id), newest first, with their rewards up to `head`.
 
-    An explanation is not read: it is empty where there is one.
+    Explanations and candidates are not read: an explanation is empty where there is one, candidates are None.
     """
     parameters = {"key_": key, "before": before[0], "before_id": before[1], "head": head, "limit_": limit}
     return [_with_reward(row) for row in connection.execute(_DECISION_LOG, parameters).all()]

@@ -91,6 +91,7 @@ class DecisionRow(NamedTuple):
     explanation: str | None  # JSON, if asked
     created_at: Instant
     due_at: Instant | None  # cleared by a reward
+    candidates: bytes | None = None  # see `prudent.store.candidates`; null unless the campaign logs them
 
 
 class LogRow(NamedTuple):

@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from prudent.campaigns import RowReader, Vocabulary, stored
 from prudent.campaigns.configuration import Model
 from prudent.campaigns.features import ARM, CONTEXT
-from prudent.campaigns.rows import OTHER
+from prudent.campaigns.rows import OTHER, Floats
 from prudent.clock import Clock
 from prudent.errors import InvalidCommandError
 from prudent.store import log
@@ -52,6 +52,7 @@ _COLUMNS: dict[str, Kind] = {
     "reward_source": "text",
     "rewarded_at": "instant",
     "propensities": "json",
+    "candidates": "json",
 }
 """Before the features."""
 _KINDS: dict[str, Kind] = {"boolean": "boolean", "category": "text"}
@@ -72,7 +73,8 @@ class DecisionTable:
     def __init__(self, start: Start, form: TableFormat) -> None:
         self.rows, self.rows_written = start.made, 0
         self._row, self._arms = start.row, start.arms
-        self._model: Model = stored(start.row.creation).model
+        creation = stored(start.row.creation)
+        self._model: Model = creation.model
         self._pages = DecisionPages(start)
         self._features = _Features(self._model, self._pages.reader, self._pages.vocabulary)
         self._writer: Writer | None = None
@@ -84,10 +86,11 @@ class DecisionTable:
             self._writer = JsonWriter(columns)
         elif form == "parquet":
             self._writer = ParquetWriter(columns)
-        elif self._model.type == "shared" and not self._pages.reader.is_named:
+        elif self._model.type == "shared" and not (self._pages.reader.is_named or creation.log_candidates):
             raise InvalidCommandError(
-                "dsjson lists the features of all candidates, which a shared model's decisions keep only where they "
-                "have names (model.features) and the select asks to explain: ask for csv, ndjson or parquet",
+                "dsjson lists the features of all candidates, which a shared model's decisions keep only with "
+                "log_candidates, or where they have names (model.features) and the select asks to explain: ask for "
+                "csv, ndjson or parquet",
                 field="format",
             )
 
@@ -118,7 +121,7 @@ class DecisionTable:
             return b"".join(self._trained_on(one, rewards.get(one.decision_id), values) for one, values in pairs)
         return self._writer.write(
             [
-                _row_of(one, rewards.get(one.decision_id)) | values
+                _row_of(one, rewards.get(one.decision_id), *self._asked(one)) | values
                 for one, values in zip(decisions, features, strict=True)
             ]
         )
@@ -131,14 +134,27 @@ class DecisionTable:
         if reward is None or decision.propensity is None or reward.arm_id != decision.arm_id:
             return b""
         explained = None if decision.explanation is None else orjson.loads(decision.explanation)
+        chances, logged = self._asked(decision)
         context = {name.removeprefix(CONTEXT): value for name, value in values.items() if name.startswith(CONTEXT)}
         if self._model.type == "shared":
-            actions = None if explained is None else _explained_features(explained, self._features.own)
+            actions = logged
+            if logged is None and explained is not None:
+                actions = _explained_features(explained, self._features.own)
             if actions is None or decision.arm_id not in actions:
                 return b""
         else:
-            actions = {arm_id: {"arm": arm_id} for arm_id in _candidates(decision, explained, self._arms)}
-        return dsjson_line(decision, reward.reward, context, actions, _propensities(explained))
+            arms = _candidates(decision, explained, self._arms) if logged is None else list(logged)
+            actions = {arm_id: {"arm": arm_id} for arm_id in arms}
+        return dsjson_line(decision, reward.reward, context, actions, chances)
+
+    def _asked(self, decision: DecisionRow) -> tuple[dict[str, float] | None, dict[str, Row] | None]:
+        """With what probability each candidate was chosen, and its own features by name; as far as that is kept."""
+        kept = self._pages.candidates.read(decision)
+        if kept is None:
+            return _explained_propensities(decision), None
+        rows = self._pages.candidates.features_of(kept)
+        own = {arm_id: {} if row is None else self._features.of_arm(row) for arm_id, row in rows.items()}
+        return dict(zip(kept.arms, kept.propensities, strict=True)), own
 
 
 class _Features:
@@ -164,9 +180,15 @@ class _Features:
         """Of each decision, the values by the columns' names, as they were sent; None where nothing was."""
         if not self._names or not decisions:
             return [{} for _ in decisions]
-        matrix = np.array([features_from_bytes(one.features) for one in decisions])
+        return self._named(np.array([features_from_bytes(one.features) for one in decisions]), self._names)
+
+    def of_arm(self, row: Floats) -> Row:
+        """The values of an arm's own features by their names."""
+        return self._named(row[None, :], self.own)[0] if self.own else {}
+
+    def _named(self, matrix: Floats, names: list[str]) -> list[Row]:
         columns: list[list[Any]] = []
-        for place, kind in enumerate(self.columns.values()):
+        for place, kind in zip(range(len(names)), self.columns.values(), strict=False):
             given, texts = matrix[:, place].tolist(), self._texts[place]
             if texts is not None:
                 columns.append([None if one != one else texts.get(int(one), OTHER) for one in given])
@@ -174,11 +196,12 @@ class _Features:
                 columns.append([None if one != one else bool(one) for one in given])
             else:
                 columns.append([None if one != one else one for one in given])
-        return [dict(zip(self._names, values, strict=True)) for values in zip(*columns, strict=True)]
+        return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
 
 
-def _row_of(decision: DecisionRow, reward: LogRow | None) -> Row:
-    explained = None if decision.explanation is None else orjson.loads(decision.explanation)
+def _row_of(
+    decision: DecisionRow, reward: LogRow | None, chances: dict[str, float] | None, candidates: dict[str, Row] | None
+) -> Row:
     return {
         "decision_id": decision.decision_id,
         "decided_at": decision.created_at,
@@ -192,12 +215,14 @@ def _row_of(decision: DecisionRow, reward: LogRow | None) -> Row:
         "rewarded_arm": None if reward is None else reward.arm_id,
         "reward_source": None if reward is None else reward.source,
         "rewarded_at": None if reward is None else reward.observed_at,
-        "propensities": _propensities(explained),
+        "propensities": chances,
+        "candidates": candidates,
     }
 
 
-def _propensities(explained: list[dict[str, Any]] | None) -> dict[str, float] | None:
-    """Of every candidate, which only an explained decision keeps."""
+def _explained_propensities(decision: DecisionRow) -> dict[str, float] | None:
+    """Of every candidate, if the decision was explained."""
+    explained = None if decision.explanation is None else orjson.loads(decision.explanation)
     if explained is None or any(arm.get("propensity") is None for arm in explained):
         return None
     return {arm["arm_id"]: arm["propensity"] for arm in explained}

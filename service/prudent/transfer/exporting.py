@@ -13,6 +13,7 @@ from sqlalchemy import Connection
 from prudent.campaigns import RowReader, stored
 from prudent.clock import Clock
 from prudent.errors import UnavailableError
+from prudent.ledger.candidates import KnownCandidates
 from prudent.store import campaigns, categories, decisions, log
 from prudent.store.campaigns import CampaignRow
 from prudent.store.decisions import Place
@@ -73,6 +74,8 @@ class DecisionPages:
         self._place: Place = (-1, "")
         self.reader = RowReader(stored(start.row.creation).model)
         self.vocabulary = self.reader.vocabulary(start.learned)
+        is_shared = stored(start.row.creation).model.type == "shared"
+        self.candidates = KnownCandidates(self.reader, start.arms, is_shared=is_shared)
         self.is_over = start.newest is None
 
     def next_page(self, connection: Connection) -> list[DecisionRow]:
@@ -88,7 +91,8 @@ class DecisionPages:
 
     def _is_known(self, row: DecisionRow) -> bool:
         """Whether all of its categories are in this file: those learned since its start are not."""
-        return self.reader.fault(features_from_bytes(row.features), self.vocabulary) is None
+        is_known = self.reader.fault(features_from_bytes(row.features), self.vocabulary) is None
+        return is_known and (row.candidates is None or self.candidates.fault(row, self.vocabulary) is None)
 
 
 class Export:
@@ -169,7 +173,10 @@ class Export:
         deadlines = self._lost_deadlines(connection, rows)
         self._decisions += len(rows)
         return b"".join(
-            lines.write_decision(row, deadlines.get(row.decision_id, row.due_at), self._show) for row in rows
+            lines.write_decision(
+                row, deadlines.get(row.decision_id, row.due_at), self._show, self._pages.candidates.read(row)
+            )
+            for row in rows
         )
 
     def _lost_deadlines(self, connection: Connection, rows: list[DecisionRow]) -> dict[str, int]:

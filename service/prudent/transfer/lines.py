@@ -19,7 +19,9 @@ from prudent.campaigns.values import ARMS_MAX, DIMENSION_MAX, INTEGER_MAX, Featu
 from prudent.core.exploration import Reason
 from prudent.ledger.commands import ArmStatus, CampaignStatus
 from prudent.ledger.outcomes import ScoredArm
+from prudent.store.candidates import LoggedCandidates
 from prudent.store.tables import ArmRow, CategoryRow, DecisionRow, LogRow
+from prudent.transfer.candidates import CandidateLines, written
 
 MEDIA_TYPE = "application/x-ndjson"
 FORMAT = "prudent-campaign"
@@ -138,7 +140,7 @@ class ObservationLine(Schema):
 class DecisionLine(Schema):
     """A decision. due_at: of a pending one that has a deadline. seen: how many observations it was based on.
 
-    bonus, index: None stands for infinity, which JSON does not have.
+    candidates: None unless the campaign logs them. bonus, index: None stands for infinity, which JSON does not have.
     """
 
     kind: Literal["decision"]
@@ -157,6 +159,7 @@ class DecisionLine(Schema):
     explanation: Explanation | None
     created_at: Instant
     due_at: Instant | None
+    candidates: CandidateLines | None = None
 
 
 class Trailer(Schema):
@@ -233,8 +236,10 @@ def write_observation(row: LogRow, show: ShowRow) -> bytes:
     return write(row.kind, fields)
 
 
-def write_decision(row: DecisionRow, due_at: int | None, show: ShowRow) -> bytes:
-    """A decision's line."""
+def write_decision(
+    row: DecisionRow, due_at: int | None, show: ShowRow, candidates: LoggedCandidates | None = None
+) -> bytes:
+    """A decision's line. candidates: those that it keeps."""
     fields = row._asdict()
     del fields["key"]
     fields["index"] = fields.pop("index_value")
@@ -244,6 +249,7 @@ def write_decision(row: DecisionRow, due_at: int | None, show: ShowRow) -> bytes
         "explanation": None if row.explanation is None else orjson.Fragment(row.explanation),
         "created_at": instant(row.created_at),
         "due_at": None if due_at is None else instant(due_at),
+        "candidates": None if candidates is None else written(candidates, show),
     }
     return write("decision", fields)
 
@@ -259,8 +265,8 @@ def log_row(line: ObservationLine, key: int, features: bytes) -> LogRow:
     return LogRow(key=key, **(line.__dict__ | {"features": features, "digest": digest}))
 
 
-def decision_row(line: DecisionLine, key: int, features: bytes) -> DecisionRow:
-    """The row that the line was written from, under another key."""
+def decision_row(line: DecisionLine, key: int, features: bytes, candidates: bytes | None) -> DecisionRow:
+    """The row that the line was written from, under another key. features, candidates: as they are stored."""
     fields = {name: value for name, value in line.__dict__.items() if name not in {"kind", "index"}}
     fields |= {
         "features": features,
@@ -268,5 +274,6 @@ def decision_row(line: DecisionLine, key: int, features: bytes) -> DecisionRow:
         "index_value": inf if line.index is None else line.index,
         "request_digest": None if line.request_digest is None else bytes.fromhex(line.request_digest),
         "explanation": None if line.explanation is None else orjson.dumps(line.explanation).decode(),
+        "candidates": candidates,
     }
     return DecisionRow(key=key, **fields)

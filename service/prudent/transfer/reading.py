@@ -29,6 +29,7 @@ from prudent.store.log import digest_of
 from prudent.store.statements import features_to_bytes
 from prudent.store.tables import ArmRow, CategoryRow, DecisionRow, LogRow
 from prudent.transfer import lines
+from prudent.transfer.candidates import stored_candidates
 from prudent.transfer.lines import ArmLine, CategoryLine, DecisionLine, Header, ObservationLine, Opening, Trailer
 
 SLICE_ROWS = 500
@@ -117,10 +118,10 @@ class ImportReader:
         elif isinstance(found, ObservationLine):
             self._log.append(campaign.add_observation(found, self.key, self._line))
         else:
-            features = campaign.add_decision(found, self._line)
+            features, candidates = campaign.add_decision(found, self._line)
             if self._log:
                 yield from self._flush(self._line)
-            self._decisions.append(lines.decision_row(found, self.key, features))
+            self._decisions.append(lines.decision_row(found, self.key, features, candidates))
         self._slice_bytes += len(text)
         if len(self._log) + len(self._decisions) >= SLICE_ROWS or self._slice_bytes >= SLICE_BYTES:
             yield from self._flush(self._line + 1)
@@ -292,8 +293,8 @@ class CampaignFile:
             self._count_play(found.arm_id)
         return row._replace(digest=digest)
 
-    def add_decision(self, found: DecisionLine, line: int) -> bytes:
-        """Its features as they are stored. Raises DamagedFileError for a decision that cannot have been made."""
+    def add_decision(self, found: DecisionLine, line: int) -> tuple[bytes, bytes | None]:
+        """Its features and candidates as they are stored. Raises DamagedFileError for one that cannot have been."""
         if self._head != self._header.head:
             raise DamagedFileError(
                 line, f"follows {self._head} rows of the log, but the header says {self._header.head}"
@@ -302,10 +303,26 @@ class CampaignFile:
             raise DamagedFileError(line, f"seen: must be at most {self._head}, the last sequence of the log")
         if found.due_at is not None and self._header.creation.reward.timeout_seconds is None:
             raise DamagedFileError(line, "due_at: the campaign has no timeout")
-        features = self._features_of(found, line)
+        features, candidates = self._features_of(found, line), self._candidates_of(found, line)
         self._decisions += 1
         self._count_play(found.arm_id)
-        return features
+        return features, candidates
+
+    def _candidates_of(self, found: DecisionLine, line: int) -> bytes | None:
+        if found.candidates is None:
+            return None
+        if not self._header.creation.log_candidates:
+            raise DamagedFileError(line, "candidates: the campaign does not log them")
+        registered = {arm.arm_id: arm.features for arm in self._arms.values()}
+        try:
+            return stored_candidates(
+                found.candidates,
+                registered,
+                lambda features: self._row(features, line, arm_only=True),
+                is_shared=isinstance(self._model, SharedModel),
+            )
+        except ValueError as error:
+            raise DamagedFileError(line, f"candidates: {error}") from None
 
     def finish(self, trailer: Trailer, digest: str, key: int, line: int) -> FinishImport:
         """The last step. Raises DamagedFileError if the trailer does not match the lines that were read."""
