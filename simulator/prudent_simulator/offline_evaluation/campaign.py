@@ -64,6 +64,14 @@ def campaign_of(log: Log, options: CampaignOptions, campaign_id: str) -> dict[st
     return body
 
 
+def described_features(options: CampaignOptions) -> dict[str, dict[str, Any]]:
+    """The features that the campaign names, by their names; none where it names none."""
+    model = _part(_given(options), "model")
+    features = model.get("features") if model.get("type") == "disjoint" else None
+    listed = features if isinstance(features, list) else []
+    return {str(one["name"]): one for one in listed if isinstance(one, dict) and "name" in one}
+
+
 def _given(options: CampaignOptions) -> dict[str, Any]:
     return {} if options.file is None else parse_mapping(str(options.file), read_file(str(options.file)))
 
@@ -79,7 +87,9 @@ def _set_model(body: dict[str, Any], log: Log) -> None:
     first = log.rows[0]
     has = "context" if first.context is not None else "features" if first.features is not None else None
     if not body.get("model"):
-        if first.context is not None:
+        if first.context is not None and log.schema is not None:
+            body["model"] = {"type": "disjoint", "features": log.schema}
+        elif first.context is not None:
             body["model"] = {"type": "disjoint", "dimension": len(first.context)}
         elif first.features is not None:
             body["model"] = {"type": "shared", "dimension": len(first.features[first.arm])}

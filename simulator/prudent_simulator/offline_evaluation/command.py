@@ -13,13 +13,13 @@ from rich.console import Console
 from prudent_client import ClientError, UnreachableError
 from prudent_simulator.client import Client
 from prudent_simulator.offline_evaluation.arm_risks import ArmRisks, DialName, arm_risks, in_words
-from prudent_simulator.offline_evaluation.campaign import CampaignOptions, campaign_of
+from prudent_simulator.offline_evaluation.campaign import CampaignOptions, campaign_of, described_features
 from prudent_simulator.offline_evaluation.estimates import Session
 from prudent_simulator.offline_evaluation.measures import RESAMPLES_MAX, Measure
 from prudent_simulator.offline_evaluation.reading import Columns, Log, read_log
 from prudent_simulator.offline_evaluation.report import print_arm_risks, print_shadow, print_uniform, print_weighted
 from prudent_simulator.offline_evaluation.shadow import Shadow, look_in_shadow
-from prudent_simulator.offline_evaluation.uniform import UniformReplay, is_uniform, replay_uniform
+from prudent_simulator.offline_evaluation.uniform import UniformReplay, is_uniform, replay_uniform, with_uniform
 from prudent_simulator.offline_evaluation.weighted import WeightedEvaluation, evaluate_weighted
 from prudent_simulator.server import Database
 from prudent_simulator.session import open_client, output_console, progress_bar, run_id_of
@@ -35,6 +35,9 @@ ArmColumn = Annotated[str, typer.Option(help="Name of the field with the arm.")]
 RewardColumn = Annotated[str, typer.Option(help="Name of the field with the reward.")]
 Resamples = Annotated[int, typer.Option(min=10, max=RESAMPLES_MAX, help="Resamples of the bootstrap.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of all random numbers.")]
+Delimiter = Annotated[str, typer.Option(help="What separates the fields of CSV; a tab as \\t.")]
+Decimal = Annotated[str, typer.Option(help="The decimal sign of numbers in CSV.")]
+Encoding = Annotated[str, typer.Option(help="The encoding of CSV and JSON lines, for example cp1252.")]
 _BOOTSTRAPS = {"uniform": 2, "weighted": 1, "shadow": 0}
 """How many bootstraps the progress bar counts."""
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
@@ -56,15 +59,24 @@ def risk_command(
             help="expectile by downside weight, cvar or quantile by level, mean-variance by aversion to deviations."
         ),
     ] = DialName.EXPECTILE,
+    delimiter: Delimiter = ",",
+    decimal: Decimal = ".",
+    encoding: Encoding = "utf-8",
     as_json: AsJson = False,
 ) -> None:
     """Show each arm's mean and its risk from mild to strong caution, and where the best arm changes."""
-    log = read_log(file, Columns(arm=arm_column, reward=reward_column), rewards_only=True)
+    form = _character(delimiter)
+    columns = Columns(arm_column, reward_column, delimiter=form, decimal=decimal, encoding=encoding)
+    log = read_log(file, columns, rewards_only=True)
     result = arm_risks(log, resamples, seed, measure)
     if as_json:
         _print_json(_as_json(result))
     else:
         print_arm_risks(output_console(), result)
+
+
+def _character(delimiter: str) -> str:
+    return delimiter.replace("\\t", "\t")
 
 
 def _as_json(result: ArmRisks) -> dict[str, Any]:
@@ -117,6 +129,16 @@ def replay_command(
     context_column: Annotated[
         list[str] | None, typer.Option(help="Repeat for each field of the context. Default: context.*")
     ] = None,
+    all_columns: Annotated[
+        bool, typer.Option("--all-columns", help="All other columns are the context, but those to --ignore.")
+    ] = False,
+    ignore: Annotated[list[str] | None, typer.Option(help="With --all-columns: a column that is left out.")] = None,
+    uniform: Annotated[
+        bool, typer.Option("--uniform", help="The arms were drawn with equal probabilities, as in an A/B test.")
+    ] = False,
+    delimiter: Delimiter = ",",
+    decimal: Decimal = ".",
+    encoding: Encoding = "utf-8",
     resamples: Resamples = 1000,
     seed: Seed = 0,
     as_json: AsJson = False,
@@ -137,7 +159,22 @@ def replay_command(
     if (url is None) == (server is None):
         raise typer.BadParameter("give either --url or --server")
     options = CampaignOptions(campaign, downside_weight, level, gamma, mean, algorithm, minimum, maximum)
-    log = read_log(file, Columns(arm_column, reward_column, propensity_column, tuple(context_column or ())))
+    if all_columns and context_column:
+        raise typer.BadParameter("give either --all-columns or --context-column")
+    columns = Columns(
+        arm_column,
+        reward_column,
+        propensity_column,
+        tuple(context_column or ()),
+        is_all_context=all_columns,
+        ignored=tuple(ignore or ()),
+        described=described_features(options),
+        delimiter=_character(delimiter),
+        decimal=decimal,
+        encoding=encoding,
+    )
+    log = read_log(file, columns)
+    log = with_uniform(log, columns) if uniform else log
     name = run_id_of(run_id, f"replay.seed-{seed}", server)
     body = campaign_of(log, options, name) | {"seed": seed}
     with (

@@ -1,10 +1,11 @@
 """Reads logs of past decisions from CSV, JSON lines or Parquet, and names the line of everything that is wrong.
 
 A row has an arm and a reward; optionally the propensity, the probability with which the arm was chosen; and either a
-context (numbers about the case) or features (numbers about each arm that could be chosen).
+context (what is known of the case: numbers, texts, true or false) or features (numbers about each arm that could be
+chosen).
 
 CSV: columns `arm`, `reward`, `propensity`, `context.NAME` and `features.ARM.NAME`; the names of the first three, and
-which columns are the context, can be given. JSON lines: `context` is a list of numbers or an object of them,
+which columns are the context, can be given. JSON lines: `context` is a list of numbers or an object of values,
 `features` an object of lists, one for each candidate. Parquet, by the file's name: see `parquet.py`. What is not named
 here is ignored.
 """
@@ -13,14 +14,15 @@ import csv
 import io
 import math
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import orjson
 
 from prudent_simulator.extras import needed_for
+from prudent_simulator.offline_evaluation.columns import CellError, described, is_plain, value_of
 
 ROWS_MAX = 5_000_000
 ERRORS_MAX = 10
@@ -28,7 +30,7 @@ REWARD_MAX = 1e9
 FEATURE_MAX = 1e6
 CSV_FIELD_CHARACTERS_MAX = 1_000_000
 PARQUET_SUFFIX = ".parquet"
-_CONTEXT, _FEATURES = "context.", "features."
+_CONTEXT, _FEATURES, _INDEX = "context.", "features.", "__index_level_"
 _EXPORT = re.compile(r'\s*\{"kind":"header","format":"prudent-campaign"')
 _JSON_ARRAY = re.compile(r"\s*\[\s*[{\[]")
 
@@ -43,34 +45,60 @@ class _RowError(ValueError):
 
 @dataclass(frozen=True)
 class Columns:
-    """What the fields are called. context: the columns that are the context; empty: all that start with context."""
+    """What the fields are called, and how a text file is written.
+
+    context: the columns that are the context; empty: all that start with context. is_all_context: all columns are, but
+    for the three, the ignored ones, and those of a data frame's index. described: the campaign's features, by name.
+    """
 
     arm: str = "arm"
     reward: str = "reward"
     propensity: str = "propensity"
     context: tuple[str, ...] = ()
+    is_all_context: bool = False
+    ignored: tuple[str, ...] = ()
+    described: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    delimiter: str = ","
+    decimal: str = "."
+    encoding: str = "utf-8"
+
+    def context_of(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Which of these columns are the context."""
+        if self.context:
+            return self.context
+        if not self.is_all_context:
+            return tuple(name for name in names if name.startswith(_CONTEXT))
+        own = {self.arm, self.reward, self.propensity, "", *self.ignored}
+        return tuple(name for name in names if name not in own and not name.startswith(_INDEX))
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One past decision. line: in the file, from 1, of Parquet the row; features: by candidate."""
+    """One past decision. line: in the file, from 1, of Parquet the row; features: by candidate.
+
+    context: numbers, or values by name where these are not all numbers; None stands for a missing one.
+    """
 
     line: int
     arm: str
     reward: float
     propensity: float | None = None
-    context: tuple[float, ...] | None = None
+    context: tuple[float, ...] | dict[str, Any] | None = None
     features: dict[str, tuple[float, ...]] | None = None
 
 
 @dataclass(frozen=True)
 class Log:
-    """A whole log, in the file's order. context_names: where the file has names; unit: what Row.line counts."""
+    """A whole log, in the file's order. context_names: where the file has names; unit: what Row.line counts.
+
+    schema: what the values of the context are, as a campaign describes features; None where they are all numbers.
+    """
 
     path: Path
     rows: list[Row]
     context_names: tuple[str, ...] | None
     unit: Literal["line", "row"] = "line"
+    schema: list[dict[str, Any]] | None = None
 
     @property
     def arms(self) -> list[str]:
@@ -96,6 +124,8 @@ class _Raw:
 
 def read_log(path: Path, columns: Columns = Columns(), *, rewards_only: bool = False) -> Log:
     """Read a log. rewards_only: arm and reward suffice, and the rest is ignored. Raises LogError, MissingExtraError."""
+    if len(columns.delimiter) != 1:
+        raise LogError(f"the delimiter must be one character, not {columns.delimiter!r}")
     unit: Literal["line", "row"] = "row" if path.suffix == PARQUET_SUFFIX else "line"
     if unit == "row":
         raws = _parquet_rows(path, columns, rewards_only=rewards_only)
@@ -109,12 +139,14 @@ def read_log(path: Path, columns: Columns = Columns(), *, rewards_only: bool = F
             if isinstance(raw, str):
                 raise _RowError(raw)
             if not rewards_only and isinstance(raw.context, dict):
-                names = names or tuple(raw.context)
-                raw = replace(raw, context=_in_order(raw.context, names))
+                names = names or tuple(columns.described or raw.context)
+                raw = replace(raw, context=_in_order(raw.context, names, columns))
             row = _checked(line, raw, rewards_only=rewards_only)
             if rows:
                 _check_alike(row, rows[0], unit)
             rows.append(row)
+        except LogError as error:
+            raise LogError(f"{path}: {unit} {line}: {error}") from None
         except _RowError as error:
             errors.append(f"{unit} {line}: {error}")
             if len(errors) == ERRORS_MAX:
@@ -122,24 +154,72 @@ def read_log(path: Path, columns: Columns = Columns(), *, rewards_only: bool = F
                 break
         if len(rows) > ROWS_MAX:
             raise LogError(f"{path}: has more than {ROWS_MAX:,} rows")
+    schema = None
+    if names is not None:
+        rows, schema = _typed(rows, names, columns.described, unit, errors)
     if errors:
         raise LogError(f"{path}: {'; '.join(errors)}")
     if not rows:
         raise LogError(f"{path}: has no rows")
-    return Log(path, rows, names, unit)
+    return Log(path, rows, names, unit, schema)
 
 
-def _in_order(context: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
-    if set(context) != set(names):
+def _in_order(context: dict[str, Any], names: tuple[str, ...], columns: Columns) -> dict[str, Any]:
+    """The values in the order of their names; what the campaign lets be missing may be left out."""
+    known = columns.described
+    lacking = [name for name in names if name not in context and known.get(name, {}).get("missing", "error") == "error"]
+    extra = [] if columns.is_all_context and known else [name for name in context if name not in names]
+    if known and (lacking or extra):
+        raise LogError(f"the context is {', '.join(context)}, and the campaign's features are {', '.join(names)}")
+    if lacking or extra:
         raise _RowError(f"context: must have {', '.join(names)}; has {', '.join(context)}")
-    return {name: context[name] for name in names}
+    return {name: context.get(name) for name in names}
+
+
+def _typed(
+    rows: list[Row], names: Sequence[str], known: Mapping[str, Mapping[str, Any]], unit: str, errors: list[str]
+) -> tuple[list[Row], list[dict[str, Any]] | None]:
+    """The rows with values in place of cells, and what they are; arrays and None where all are numbers."""
+    cells = [row.context for row in rows if isinstance(row.context, dict)]
+    schema = [dict(known.get(name) or described(name, [one[name] for one in cells])) for name in names]
+    typed: list[Row] = []
+    for row in rows:
+        if not isinstance(row.context, dict):
+            typed.append(row)
+            continue
+        try:
+            typed.append(replace(row, context=_values(row.context, schema)))
+        except _RowError as error:
+            errors.append(f"{unit} {row.line}: {error}")
+            if len(errors) >= ERRORS_MAX:
+                break
+    values = [row.context for row in typed if isinstance(row.context, dict)]
+    reach = max((abs(one) for row in values for one in row.values() if isinstance(one, float)), default=0.0)
+    if not is_plain(schema) or reach > FEATURE_MAX:
+        return typed, schema
+    arrays = [tuple(row.context.values()) if isinstance(row.context, dict) else row.context for row in typed]
+    return [replace(row, context=array) for row, array in zip(typed, arrays, strict=True)], None
+
+
+def _values(context: dict[str, Any], schema: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    values = {}
+    for one in schema:
+        try:
+            values[one["name"]] = value_of(one, context[one["name"]])
+        except CellError as error:
+            raise _RowError(f"context.{one['name']}: {error}") from None
+    return values
 
 
 def _text_rows(path: Path, columns: Columns, *, rewards_only: bool) -> Iterator[tuple[int, _Raw | str]]:
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        is_utf8 = columns.encoding.lower() in {"utf-8", "utf8"}
+        text = path.read_bytes().decode("utf-8-sig" if is_utf8 else columns.encoding)
     except UnicodeDecodeError as error:
-        raise LogError(f"{path}: is not UTF-8 text (byte {error.start})") from error
+        name = "UTF-8" if is_utf8 else columns.encoding
+        raise LogError(f"{path}: is not {name} text (byte {error.start}): give --encoding, such as cp1252") from error
+    except LookupError:
+        raise LogError(f"there is no encoding {columns.encoding}") from None
     start = text.lstrip()[:1]
     if not start:
         raise LogError(f"{path}: is empty")
@@ -161,6 +241,8 @@ def _parquet_rows(path: Path, columns: Columns, *, rewards_only: bool) -> Iterat
         _check_header(str(path), parquet_columns(path), columns, rewards_only=rewards_only)
         if not rewards_only:
             wanted += [columns.propensity, "context", "features", *columns.context]
+            if columns.is_all_context:
+                wanted += columns.context_of(parquet_columns(path))
         for number, content in enumerate(parquet_rows(path, wanted), start=1):
             yield number, _raw_of(content, columns)
     except NotParquetError as error:
@@ -186,10 +268,10 @@ def _json_rows(text: str, columns: Columns) -> Iterator[tuple[int, _Raw | str]]:
 def _raw_of(content: dict[str, Any], columns: Columns) -> _Raw | str:
     """An object's row, or what is wrong with it."""
     context, features = content.get("context"), content.get("features")
-    if columns.context:
-        context = {name: content.get(name) for name in columns.context}
+    if columns.context or columns.is_all_context:
+        context = {name: content.get(name) for name in columns.context_of(content)}
     if context is not None and not isinstance(context, dict | list):
-        return "context: must be a list of numbers or an object of them"
+        return "context: must be a list of numbers or an object of values"
     if features is not None and not isinstance(features, dict):
         return 'features: must give the numbers of every candidate, {"arm": [numbers], ...}'
     arm, reward = content.get(columns.arm), content.get(columns.reward)
@@ -198,11 +280,13 @@ def _raw_of(content: dict[str, Any], columns: Columns) -> _Raw | str:
 
 def _csv_rows(path: Path, text: str, columns: Columns, *, rewards_only: bool) -> Iterator[tuple[int, _Raw | str]]:
     csv.field_size_limit(CSV_FIELD_CHARACTERS_MAX)
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=columns.delimiter)
     header = [name.strip() for name in next(reader)]
+    names_rows: bool | None = None  # as R writes a table: the first cell of each row is its name, without a header
     _check_header(f"{path}: line 1", header, columns, rewards_only=rewards_only)
     place = {name: number for number, name in enumerate(header)}
-    context = columns.context or tuple(name for name in header if name.startswith(_CONTEXT))
+    context = columns.context_of(header)
+    number = re.compile(rf"\s*[-+]?\d*{re.escape(columns.decimal)}\d+([eE][-+]?\d+)?\s*")
     of_arms: dict[str, list[int]] = {}
     for name in header:
         if name.startswith(_FEATURES):
@@ -217,6 +301,10 @@ def _csv_rows(path: Path, text: str, columns: Columns, *, rewards_only: bool) ->
             continue
         if not cells:
             continue
+        names_rows = len(cells) == len(header) + 1 if names_rows is None else names_rows
+        cells = cells[1:] if names_rows else cells
+        if columns.decimal != ".":
+            cells = [cell.replace(columns.decimal, ".") if number.fullmatch(cell) else cell for cell in cells]
         if len(cells) != len(header):
             yield reader.line_num, f"has {len(cells)} fields, and the header has {len(header)}"
             continue
@@ -236,7 +324,8 @@ def _check_header(where: str, header: Sequence[str], columns: Columns, *, reward
         raise LogError(f"{where}: duplicate column {twice[0]}")
     for name in (columns.arm, columns.reward, *(() if rewards_only else columns.context)):
         if name not in header:
-            hint = "; is the separator a comma?" if len(header) == 1 and ";" in header[0] else ""
+            is_one = len(header) == 1 and any(one in header[0] for one in ";\t|")
+            hint = "; is the separator a comma? Otherwise give --delimiter" if is_one else ""
             raise LogError(f"{where}: there is no column {name}; found: {found}{hint}")
 
 
@@ -269,10 +358,12 @@ def _checked(line: int, raw: _Raw, *, rewards_only: bool) -> Row:
             raise _RowError(f"propensity: must be above 0 and at most 1, not {propensity:g}")
     if raw.context is not None and raw.features is not None:
         raise _RowError("has both a context and features; give one of the two")
-    context = features = None
-    if raw.context is not None:
-        listed = raw.context.items() if isinstance(raw.context, dict) else enumerate(raw.context)
-        context = tuple(_number(f"context.{name}", value, FEATURE_MAX) for name, value in listed)
+    features = None
+    context: tuple[float, ...] | dict[str, Any] | None = None
+    if isinstance(raw.context, dict):
+        context = raw.context
+    elif raw.context is not None:
+        context = tuple(_number(f"context.{name}", value, FEATURE_MAX) for name, value in enumerate(raw.context))
     if raw.features is not None:
         features = {name: _features(name, values) for name, values in raw.features.items()}
         if arm not in features:
@@ -291,10 +382,10 @@ def _features(arm: str, values: Any) -> tuple[float, ...]:
 
 def _check_alike(row: Row, first: Row, unit: str) -> None:
     """Every row has what the first one has: otherwise half of a log would be judged by another rule."""
-    for field in ("propensity", "context", "features"):
-        here, there = getattr(row, field) is not None, getattr(first, field) is not None
+    for part in ("propensity", "context", "features"):
+        here, there = getattr(row, part) is not None, getattr(first, part) is not None
         if here != there:
-            raise _RowError(f"{field}: {'is here' if here else 'is missing'}, unlike in {unit} {first.line}")
+            raise _RowError(f"{part}: {'is here' if here else 'is missing'}, unlike in {unit} {first.line}")
     lengths = len(row.context or ()), len(first.context or ())
     if lengths[0] != lengths[1]:
         raise _RowError(f"context: has {lengths[0]} numbers, and {unit} {first.line} has {lengths[1]}")

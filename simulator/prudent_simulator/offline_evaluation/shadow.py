@@ -19,6 +19,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from prudent_simulator.environments import FloatArray, IntArray
+from prudent_simulator.offline_evaluation.columns import numbers_of
 from prudent_simulator.offline_evaluation.estimates import Session, rewards_of
 from prudent_simulator.offline_evaluation.frozen import Frozen, freeze
 from prudent_simulator.offline_evaluation.measures import bootstrap, interval
@@ -116,6 +117,8 @@ def _cases(rows: Sequence[Row]) -> FloatArray | None:
 
     That is the context, or the features of all candidates where these are always the same arms.
     """
+    if isinstance(rows[0].context, dict):
+        return np.array(numbers_of([row.context for row in rows if isinstance(row.context, dict)]))
     if rows[0].context is not None:
         return np.array([row.context for row in rows])
     if rows[0].features is None or any((row.features or {}).keys() != rows[0].features.keys() for row in rows):

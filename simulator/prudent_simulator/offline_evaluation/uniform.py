@@ -11,7 +11,7 @@ then on the service decides; decisions that are not followed leave no trace in w
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 import numpy as np
@@ -19,7 +19,7 @@ import numpy as np
 from prudent_client import Decision
 from prudent_simulator.offline_evaluation.campaign import observation, select_part
 from prudent_simulator.offline_evaluation.estimates import FEW_ROWS, Resampled, Session, Value, rewards_of, shares
-from prudent_simulator.offline_evaluation.reading import LogError, Row
+from prudent_simulator.offline_evaluation.reading import Columns, Log, LogError, Row
 from prudent_simulator.runner import RunError
 
 _SAME = 1e-6
@@ -40,6 +40,14 @@ class UniformReplay:
     plays: dict[str, int]
     policy: Value
     log: Value
+
+
+def with_uniform(log: Log, columns: Columns) -> Log:
+    """The log of an experiment that drew each arm with the same probability. Raises LogError if it says another one."""
+    if any(row.propensity is not None for row in log.rows):
+        raise LogError(f"{log.path}: has the column {columns.propensity}: leave out --uniform")
+    chance = 1.0 / len(log.arms)
+    return replace(log, rows=[replace(row, propensity=chance) for row in log.rows])
 
 
 def is_uniform(rows: Sequence[Row], arms: int) -> bool:
