@@ -3,6 +3,8 @@
 import asyncio
 import http.client
 import json
+import random
+import re
 import socket
 import time
 from collections.abc import Iterator
@@ -179,3 +181,24 @@ def test_any_awaitable_of_a_server_is_awaited(kind: str, pieces: int) -> None:
         return await Bodies(Limits()).of(RewardRequest)(request)
 
     assert asyncio.run(read()).decision_id == "one"
+
+
+@pytest.mark.parametrize("path", ["/select", "/select/batch"])
+def test_what_is_said_to_fit_does(client: httpx.Client, path: str) -> None:
+    """X28. Each limit of arms and features would be kept, and the body refused all the same, without a word why."""
+    body = {"campaign_id": "wide", "risk": {"measure": "mean"}, "model": {"type": "shared", "dimension": 512}}
+    ok(client.post("/campaigns", json=body), 201)
+    draw = random.Random(28)  # noqa: S311  # a simulation
+
+    def sent(arms: int) -> httpx.Response:
+        listed = [{"arm_id": f"x{k}", "features": [draw.random() for _ in range(512)]} for k in range(arms)]
+        item = {"campaign_id": "wide", "arms": listed}
+        content = json.dumps({"items": [item]} if path.endswith("batch") else item, separators=(",", ":"))
+        return client.post(path, content=content, headers={"Content-Type": "application/json"})
+
+    detail = problem(sent(120), 413)["detail"]
+    found = re.search(r"1048576 bytes, about 49932 numbers of all their digits: (\d+) arms with 512 features", detail)
+    assert found is not None, detail
+    reply = ok(sent(int(found[1])))
+    assert path == "/select" or reply["items"][0]["status"] == 200
+    assert client.delete("/campaigns/wide", params={"confirm": "wide"}).status_code == httpx.codes.NO_CONTENT

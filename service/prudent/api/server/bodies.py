@@ -16,7 +16,7 @@ from starlette.types import Message, Receive
 
 from prudent.api.problems import PLAIN_NAME, BadBodyError, InvalidItemError
 from prudent.campaigns import Given
-from prudent.campaigns.values import RepeatedNameError, refuse_repeated_names
+from prudent.campaigns.values import ARMS_MAX, DIMENSION_MAX, RepeatedNameError, refuse_repeated_names
 from prudent.errors import InvalidCommandError, OverloadedError
 from prudent.ledger.commands import Floats
 from prudent.settings import Limits
@@ -27,6 +27,8 @@ V = TypeVar("V")
 Raw = bytes | bytearray
 """A body, or an item of a batch, before it is parsed."""
 
+NUMBER_BYTES = 21
+"""Of a number between 0 and 1 with all of its digits, and what stands around it in an array."""
 BREATH_BYTES = 2**16
 """After this much of a batch, other requests get a turn; smaller bodies need no further checks."""
 BYTES_PER_OBJECT_MIN, FIELDS_PER_OBJECT_MAX, FIELDS_FREE = 12, 16, 100_000
@@ -120,7 +122,7 @@ class Bodies:
             chunk, more = message.get("body", b""), message.get("more_body", False)
             received += len(chunk)
             if received > limits.import_body_bytes_max:
-                raise _too_large(limits.import_body_bytes_max)
+                raise BadBodyError(413, f"the file is larger than the limit of {limits.import_body_bytes_max} bytes")
             yield chunk
 
     async def _convert(self, body: Raw, envelope: type[BaseModel], convert: Callable[[Raw], V]) -> list[V]:
@@ -128,8 +130,9 @@ class Bodies:
         worked = 0
         for item in self._items_of(body, envelope):
             text = to_json(item, inf_nan_mode="constants")  # a number out of range is its item's fault, not the batch's
-            if len(text) > self._limits.body_bytes_max:
-                raise BadBodyError(413, f"an item of a batch has at most {self._limits.body_bytes_max} bytes")
+            limit = self._limits.body_bytes_max
+            if len(text) > limit:
+                raise BadBodyError(413, f"an item of a batch has at most {limit} bytes{_in_numbers(limit)}")
             try:
                 values.append(convert(text))
             except ValidationError as error:
@@ -279,7 +282,16 @@ def _check_head(
 
 
 def _too_large(bytes_max: int) -> BadBodyError:
-    return BadBodyError(413, f"the body is larger than the limit of {bytes_max} bytes")
+    return BadBodyError(413, f"the body is larger than the limit of {bytes_max} bytes{_in_numbers(bytes_max)}")
+
+
+def _in_numbers(bytes_max: int) -> str:
+    """What fits into so many bytes, in words."""
+    numbers = bytes_max // NUMBER_BYTES
+    return (
+        f", about {numbers} numbers of all their digits: {numbers // DIMENSION_MAX} arms with {DIMENSION_MAX} "
+        f"features, or {ARMS_MAX} with {numbers // ARMS_MAX}; features that are registered with an arm need not be sent"
+    )
 
 
 def as_given(values: list[float] | dict[str, Any] | None) -> Given | None:
