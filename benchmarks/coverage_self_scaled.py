@@ -59,6 +59,7 @@ class World:
     rounds: int
     draw: Callable[[np.random.Generator, int, int], Drawn]
     algorithm: str = "linucb-cr"
+    delta: float = 0.05
 
 
 @dataclass(frozen=True)
@@ -159,7 +160,7 @@ def configuration_of(world: World) -> CampaignConfiguration:
         "risk": world.risk,
         "model": world.model,
         "arms": [{"arm_id": f"arm-{place}"} for place in range(world.arms)],
-        "algorithm": {"name": world.algorithm, "bonus": "self-scaled"},
+        "algorithm": {"name": world.algorithm, "bonus": "self-scaled", "delta": world.delta},
     }
     if world.name in BOUNDS:
         body["reward"] = dict(zip(("minimum", "maximum"), BOUNDS[world.name], strict=True))

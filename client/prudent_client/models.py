@@ -23,7 +23,7 @@ class ScoredArm(Reply):
     estimate: float
     bonus: float | None
     index: float | None
-    limits: tuple[float, float] | None = None
+    limits: tuple[float | None, float] | None = None
 
 
 class Decision(ScoredArm):
@@ -113,20 +113,20 @@ class CampaignPage(Reply):
 class ArmModel(Reply):
     """What the model has learned about an arm; theta and radius are None for a shared model.
 
-    limits: lower and upper, of the bonus self-scaled.
+    limits: lower and upper, of the bonuses self-scaled and self-normalized; the latter has no lower one, None.
     """
 
     arm_id: str
     status: str
     theta: tuple[float, ...] | None = None
     radius: float | None = None
-    limits: tuple[float, float] | None = None
+    limits: tuple[float | None, float] | None = None
 
 
 class Model(Reply):
     """What a campaign has learned, from how many observations, and what is guaranteed about it.
 
-    conditioning, noise_scale: None with the bonus self-scaled, which has neither.
+    conditioning, noise_scale: None with the bonuses self-scaled and self-normalized, which have neither.
     """
 
     campaign_id: str

@@ -5,13 +5,15 @@ A few seconds. The coverage and regret figures come from `make coverage` instead
 
 import math
 import sys
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar
-from scipy.special import roots_hermitenorm
+from scipy.special import ndtr, roots_hermitenorm
 
-from prudent.core.measures import Entropic, ExpectileLoss, Loss
+from prudent.core.measures import Entropic, Expectile, ExpectileLoss, Loss
 from prudent.core.theory import (
     Constants,
     bonus_multiplier,
@@ -21,6 +23,7 @@ from prudent.core.theory import (
 from tests.core.distributions import TwoPieceNormal, gaussian_expectile, risk_of_density
 from tests.core.theorems import episode_lengths, streaming_regret_bound
 
+Floats = np.ndarray[Any, np.dtype[np.float64]]
 LEVEL = 0.1
 SEEKING = Entropic(1.0, -2.0, 2.0)
 """Experiment 3's."""
@@ -185,8 +188,35 @@ def bounds() -> None:
     )
 
 
+def limits() -> None:
+    """Of the bonus self-normalized: the sketch's mixture, and how many rewards the kinds of bets need."""
+
+    def mixture(u: float) -> float:
+        eta, total, squares = 25.0 * (u - 1.0) ** 2, 20.0 * u, 20.0 * u * u
+        spread = eta + squares
+        return float(
+            2.0 * math.sqrt(eta / spread) * math.exp(total**2 / (2.0 * spread)) * ndtr(total / math.sqrt(spread))
+        )
+
+    say("the sketch's mixture after eight rewards of 1 and twenty of 0, at .5 and 1", mixture(0.5), mixture(1.0))
+    # the wide arm of experiment 1, scores at a candidate 1 above its expectile, on a fine grid
+    noise = np.linspace(-9.0, 9.0, 200_001)
+    masses = np.exp(-0.5 * noise * noise)
+    masses /= masses.sum()
+    scores = Expectile(0.1).loss.d1(3.0 * (noise - gaussian_expectile(0.1)), np.full(len(noise), 1.0))
+    kinds: list[tuple[str, Callable[[Floats], Floats]]] = [
+        ("exp", lambda x: x - 0.5 * x * x),
+        ("tanh", lambda x: np.log1p(np.tanh(x))),
+        ("clip", lambda x: np.log1p(np.clip(x, -1.0 + 1e-9, 1.0))),
+    ]
+    for name, log_factor in kinds:
+        growth = max(float(masses @ log_factor(rate * scores)) for rate in np.geomspace(0.02, 1.0, 300).tolist())
+        say(f"rewards until log 40 at the best lambda, {name}", math.log(40.0) / growth)
+
+
 def main() -> None:
     """Print all of them."""
+    limits()
     laws()
     conditionings()
     episodes()

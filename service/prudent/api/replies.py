@@ -63,9 +63,12 @@ INTERVAL = (
 )
 
 
+Limits = Annotated[list[float | None], Field(min_length=2, max_length=2, description="Lower limit, upper limit.")]
 LIMITS = (
-    "Lower and upper limit of the bonus self-scaled: calibrated by simulation to hold for all arms and all rounds "
-    "together with probability 1 - delta, no guarantee. null with another bonus, and while the index is infinite"
+    "Lower and upper limit, which hold for all arms and all rounds together with probability 1 - delta: of the bonus "
+    "self-scaled, calibrated by simulation, no guarantee; of the bonus self-normalized, proved under the condition of "
+    "the model's guarantee_note, the lower one null, since no data give one. null with another bonus, and while the "
+    "index is infinite"
 )
 
 
@@ -82,7 +85,7 @@ class ExplainedArmReply(ScoredArmReply):
         description="They sum to the estimate. null for multi-armed campaigns, and for the lower-ranked candidates if "
         "there are more than 2,000 contributions.",
     )
-    limits: Interval | None = Field(default=None, description=f"For the risk at these features. {LIMITS}.")
+    limits: Limits | None = Field(default=None, description=f"For the risk at these features. {LIMITS}.")
 
 
 RECOMMENDED = "External choices only: the arm that the service recommends."
@@ -223,7 +226,7 @@ class ArmModelReply(BaseModel):
         description="Disjoint and multi-armed: whether the norm of theta is below parameter_bound; null without one."
     )
     theta_intervals: list[Interval | None] | None = Field(description=f"For each parameter. {INTERVAL}")
-    limits: Interval | None = Field(
+    limits: Limits | None = Field(
         description=f"Multi-armed, and shared at registered features. {LIMITS}; of active arms."
     )
 
@@ -249,7 +252,9 @@ class ModelReply(BaseModel):
     theta: list[float] | None = Field(description="Shared model: the parameters.")
     theta_intervals: list[Interval | None] | None = Field(description=f"Shared model, for each parameter. {INTERVAL}")
     arms: list[ArmModelReply]
-    conditioning: float | None = Field(description="The value in use; null with the bonus self-scaled.")
+    conditioning: float | None = Field(
+        description="The value in use; null with the bonuses self-scaled and self-normalized."
+    )
     noise_scale: float | None = Field(
         description="The value in use; estimated from the data where the configuration says null."
     )

@@ -89,7 +89,7 @@ class ArmConfiguration(Schema):
 
 
 Conditioning = Annotated[float, Field(ge=1e-12, le=1e12)] | Literal["theory", "self-concordant"] | None
-BonusName = Literal["local", "global", "local-tight", "global-tight", "self-scaled"]
+BonusName = Literal["local", "global", "local-tight", "global-tight", "self-scaled", "self-normalized"]
 Delta = Annotated[float, Field(ge=1e-100, lt=1, description="1 - delta is the confidence behind the bonus.")]
 Exploration = Annotated[float, Field(ge=0, le=1e6, description="Multiplies the bonus; 0 is greedy.")]
 Warmup = Annotated[int, Field(ge=0, le=10_000, description="Plays of each registered arm before the index decides.")]
@@ -115,8 +115,7 @@ class Algorithm(Schema):
 
     name: AlgorithmName = "linucb-cr"
     regularization: (
-        Annotated[float, Field(ge=1e-12, le=1e12, description="Ridge weight alpha; stays null with self-scaled.")]
-        | None
+        Annotated[float, Field(ge=1e-12, le=1e12, description="Ridge weight alpha; null with limits.")] | None
     ) = None
     delta: Delta = 0.05
     noise_scale: (
@@ -141,15 +140,18 @@ class Algorithm(Schema):
     bonus: Annotated[
         BonusName,
         Field(
-            description="self-scaled: calibrated on the campaign's own scores, without dials; chosen at creation. Of "
-            "the others linucb has one of its own and ignores this."
+            description="self-scaled: calibrated on the campaign's own scores, without dials; self-normalized: an "
+            "upper limit with a proof, for multi-armed campaigns with linucb-cr. Both are chosen at creation. Of the "
+            "others linucb has one of its own and ignores this."
         ),
     ] = "local-tight"
     conditioning: Conditioning = None
-    warmup: Annotated[Warmup, Field(description="2 by default; 20 with the bonus self-scaled.")] = 2
+    warmup: Annotated[
+        Warmup, Field(description="2 by default; 20 with the bonus self-scaled, 10 with self-normalized.")
+    ] = 2
     radius: Annotated[
         Literal["per-arm", "joint"] | None,
-        Field(description="disjoint and multi-armed; per-arm by default, null with the bonus self-scaled."),
+        Field(description="disjoint and multi-armed; per-arm by default, null with self-scaled and self-normalized."),
     ] = None
     episode_length: Annotated[int, Field(ge=1, le=1_000_000, description="linucb-ogd-cr; 5 by default.")] | None = None
     step_size: (

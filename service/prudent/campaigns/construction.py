@@ -3,7 +3,7 @@
 import numpy as np
 
 from prudent.campaigns.configuration import CampaignConfiguration, MultiArmedModel
-from prudent.campaigns.resolution import encoder_of
+from prudent.campaigns.resolution import WITH_LIMITS, encoder_of
 from prudent.campaigns.values import known
 from prudent.core.confidence import ConfidenceSettings
 from prudent.core.encoding import Encoder
@@ -32,8 +32,8 @@ def build_policy(creation: CampaignConfiguration, current: CampaignConfiguration
     feature_map = feature_map_of(creation)
     measure = creation.measure()
     shared = creation.model.type == "shared"
-    is_self_scaled = creation.algorithm.bonus == "self-scaled"  # for which rewards far from 0 do no harm
-    is_centred = creation.algorithm.exploration_rule == "randomized" or (is_self_scaled and feature_map.intercept)
+    has_limits = creation.algorithm.bonus in WITH_LIMITS  # for which rewards far from 0 do no harm
+    is_centred = creation.algorithm.exploration_rule == "randomized" or (has_limits and feature_map.intercept)
     return Policy(
         measure=measure,
         estimator=_estimator(creation, measure, 1 if shared else arms, feature_map.model_dimension),
@@ -93,7 +93,7 @@ def feature_map_of(configuration: CampaignConfiguration) -> FeatureMap | Encoder
 def _regularization(configuration: CampaignConfiguration, measure: Measure) -> float:
     """The ridge of the estimate."""
     algorithm = configuration.algorithm
-    if algorithm.bonus == "self-scaled":
+    if algorithm.bonus in WITH_LIMITS:
         return ESTIMATION_RIDGE * measure.loss.typical_curvature * algorithm.feature_bound**2
     return known(algorithm.regularization)
 

@@ -13,6 +13,7 @@ from prudent.campaigns.configuration import (
     CampaignConfiguration,
     DisjointModel,
     ExplorationRuleName,
+    Model,
     MultiArmedModel,
     RewardRules,
     SharedModel,
@@ -23,6 +24,7 @@ from prudent.campaigns.values import DISJOINT_FLOATS_MAX, InvalidConfigurationEr
 from prudent.campaigns.vocabulary import Draft
 from prudent.core.encoding import Encoder
 from prudent.core.measures import Measure
+from prudent.core.self_normalized import WARMUP
 from prudent.core.self_scaled import DELTA_MAX, OBSERVATIONS_MIN
 from prudent.errors import InvalidCommandError
 
@@ -30,15 +32,17 @@ STEP_SIZE_MAX = 1e12
 """What a request may hold, so that a default can be posted again."""
 FLOOR_DEFAULT = 2.0
 """From the same simulations as the constants of `prudent.core.exploration`."""
+WITH_LIMITS = ("self-scaled", "self-normalized")
+"""The bonuses without a dial, which publish limits."""
 SELF_SCALED_ESTIMATORS = ("linucb", "linucb-cr", "linucb-onepass-cr")
-NOT_SELF_SCALED = {
+NOT_WITH_LIMITS = {
     "noise_scale": "the noise is measured, arm by arm",
     "parameter_bound": "no bound on the parameter is assumed",
     "regularization": "its ridge is for rounding only",
     "conditioning": "the curvature is the one observed",
-    "radius": "each arm has an interval of its own",
+    "radius": "each arm has limits of its own",
 }
-"""Dials that the bonus self-scaled replaces, and by what."""
+"""Dials that these bonuses replace, and by what."""
 OGD_SETTINGS = ("episode_length", "step_size", "step_schedule", "ogd_bonus")
 
 
@@ -50,7 +54,7 @@ def resolve(requested: CampaignConfiguration) -> CampaignConfiguration:
     rule = requested.algorithm.exploration_rule or _default_rule(requested.algorithm)
     model = requested.model
     if isinstance(model, SharedModel) and model.intercept is None:
-        is_centred = rule == "randomized" or requested.algorithm.bonus == "self-scaled"
+        is_centred = rule == "randomized" or requested.algorithm.bonus in WITH_LIMITS
         model = model.model_copy(update={"intercept": is_centred})
     if not isinstance(model, MultiArmedModel):
         model = _resolve_features(model, learned=requested.algorithm.noise_scale is None)
@@ -65,7 +69,7 @@ def resolve(requested: CampaignConfiguration) -> CampaignConfiguration:
 
 def _default_rule(algorithm: Algorithm) -> ExplorationRuleName:
     """The randomized rule, but with a noise scale, a dial of the paper's bonus, and with limits that are the index."""
-    is_optimistic = algorithm.noise_scale is not None or algorithm.bonus == "self-scaled"
+    is_optimistic = algorithm.noise_scale is not None or algorithm.bonus in WITH_LIMITS
     return "optimistic" if is_optimistic else "randomized"
 
 
@@ -114,11 +118,11 @@ def resolve_change(current: CampaignConfiguration, change: AlgorithmChange) -> C
     """The configuration with the algorithm's named dials changed. Raises InvalidConfigurationError."""
     named = {name: getattr(change, name) for name in change.model_fields_set}
     before, after = current.algorithm.bonus, named.get("bonus", current.algorithm.bonus)
-    if before != after and "self-scaled" in {before, after}:
+    if before != after and (before in WITH_LIMITS or after in WITH_LIMITS):
         raise InvalidConfigurationError(
             "algorithm.bonus",
-            f"cannot change from {before} to {after}: self-scaled keeps scores from the first reward on. Create "
-            "another campaign, and give it this one's observations",
+            f"cannot change from {before} to {after}: what a campaign with {' or '.join(WITH_LIMITS)} learns differs "
+            "from the first reward on. Create another campaign, and give it this one's observations",
         )
     algorithm = current.algorithm.model_copy(update=named)
     return resolve(current.model_copy(update={"algorithm": algorithm}))
@@ -236,17 +240,17 @@ def _resolve_algorithm(requested: CampaignConfiguration, rule: ExplorationRuleNa
     if algorithm.floor is None:
         # an exploration of 0 asks for the best estimate, always
         updates["floor"] = FLOOR_DEFAULT if rule == "randomized" and algorithm.exploration > 0.0 else 0.0
-    is_self_scaled = algorithm.bonus == "self-scaled"
-    if is_self_scaled:
-        _check_self_scaled(algorithm, measure)
+    has_limits = algorithm.bonus in WITH_LIMITS
+    if has_limits:
+        _check_limits(algorithm, requested.model, measure)
         if "warmup" not in algorithm.model_fields_set:
-            updates["warmup"] = OBSERVATIONS_MIN
+            updates["warmup"] = OBSERVATIONS_MIN if algorithm.bonus == "self-scaled" else WARMUP
     elif algorithm.regularization is None:
         updates["regularization"] = measure.loss.default_regularization
     if isinstance(requested.model, SharedModel):
         if algorithm.radius is not None:
             raise InvalidConfigurationError("algorithm.radius", "applies only to disjoint and multi-armed models")
-    elif algorithm.radius is None and not is_self_scaled:
+    elif algorithm.radius is None and not has_limits:
         updates["radius"] = "per-arm"
     if algorithm.name == "linucb-ogd-cr":
         updates |= _gradient_descent(algorithm, measure)
@@ -257,8 +261,27 @@ def _resolve_algorithm(requested: CampaignConfiguration, rule: ExplorationRuleNa
     return algorithm.model_copy(update=updates)
 
 
+def _check_limits(algorithm: Algorithm, model: Model, measure: Measure) -> None:
+    """Refuse what a bonus with limits has no use for: silently ignored, it would look as if it did something."""
+    bonus = algorithm.bonus
+    if bonus == "self-scaled":
+        _check_self_scaled(algorithm, measure)
+    else:
+        _check_self_normalized(algorithm, model, measure)
+    if algorithm.exploration_rule == "randomized":
+        raise InvalidConfigurationError(
+            "algorithm.exploration_rule", f"the bonus {bonus} is optimistic: leave this null, or 'optimistic'"
+        )
+    for name, instead in NOT_WITH_LIMITS.items():
+        if getattr(algorithm, name) is not None:
+            raise InvalidConfigurationError(
+                f"algorithm.{name}", f"has no meaning with the bonus {bonus} ({instead}): leave it null"
+            )
+    if algorithm.floor:
+        raise InvalidConfigurationError("algorithm.floor", f"the bonus {bonus} has a floor of its own: leave it 0")
+
+
 def _check_self_scaled(algorithm: Algorithm, measure: Measure) -> None:
-    """Refuse what the bonus has no use for: silently ignored, it would look as if it did something."""
     if measure.stages is not None:
         raise InvalidConfigurationError(
             "algorithm.bonus", f"self-scaled is not calibrated for the {measure.noun}: choose another bonus"
@@ -267,19 +290,30 @@ def _check_self_scaled(algorithm: Algorithm, measure: Measure) -> None:
         raise InvalidConfigurationError(
             "algorithm.bonus", f"self-scaled needs {', '.join(SELF_SCALED_ESTIMATORS[:-1])} or linucb-onepass-cr"
         )
-    if algorithm.exploration_rule == "randomized":
-        raise InvalidConfigurationError(
-            "algorithm.exploration_rule", "the bonus self-scaled is optimistic: leave this null, or 'optimistic'"
-        )
-    for name, instead in NOT_SELF_SCALED.items():
-        if getattr(algorithm, name) is not None:
-            raise InvalidConfigurationError(
-                f"algorithm.{name}", f"has no meaning with the bonus self-scaled ({instead}): leave it null"
-            )
-    if algorithm.floor:
-        raise InvalidConfigurationError("algorithm.floor", "the bonus self-scaled has a floor of its own: leave it 0")
     if algorithm.delta > DELTA_MAX:
         raise InvalidConfigurationError("algorithm.delta", f"must be at most {DELTA_MAX} with the bonus self-scaled")
+
+
+def _check_self_normalized(algorithm: Algorithm, model: Model, measure: Measure) -> None:
+    field = "algorithm.bonus"
+    if not isinstance(model, MultiArmedModel):
+        raise InvalidConfigurationError(
+            field, f"self-normalized is proved for multi-armed models only, not for {model.type}: choose another bonus"
+        )
+    if measure.stages is not None:
+        raise InvalidConfigurationError(
+            field, f"self-normalized is not proved for the {measure.noun}: choose another bonus, or another measure"
+        )
+    if measure.loss.score_lines is None:
+        raise InvalidConfigurationError(
+            field,
+            f"self-normalized is proved for measures that are averse to risk, or neutral, and the {measure.title} "
+            "seeks it: choose another bonus",
+        )
+    if algorithm.name != "linucb-cr":
+        raise InvalidConfigurationError(
+            field, f"self-normalized needs linucb-cr, which keeps its rewards, not {algorithm.name}"
+        )
 
 
 def _gradient_descent(algorithm: Algorithm, measure: Measure) -> dict[str, object]:

@@ -18,7 +18,7 @@ from prudent.core.estimators import Estimator
 from prudent.core.measures import Loss
 from prudent.core.numerics.cholesky import inverse_factor, log_determinant_of, with_row
 
-Bonus = Literal["local", "global", "local-tight", "global-tight", "self-scaled"]
+Bonus = Literal["local", "global", "local-tight", "global-tight", "self-scaled", "self-normalized"]
 Conditioning = float | Literal["theory", "self-concordant"] | None
 Radius = Literal["per-arm", "joint"]
 
@@ -48,6 +48,21 @@ class ConfidenceSettings:
     """LinUCB's own bonus: one curvature, no projection, so neither conditioning nor a factor 2."""
     norm_bonus: float = 0.0
     """c_ogd, in reward units per feature unit: a bound on how far the estimate is from the exact one."""
+
+
+def deltas_of(delta: float, blocks: int, blocks_at_creation: int) -> NDArray[np.float64]:
+    """(B,) the error probability of each block: a union bound over arms.
+
+    The arms at creation share delta equally. Once arms have come later, the k-th arm has 6 delta/(pi^2 k^2), which sums
+    to delta for any number of arms; over the whole life of such a campaign the two unions add up to at most 2 delta. A
+    single block has all of delta.
+    """
+    if blocks == 1:
+        return np.full(blocks, delta)
+    if blocks == blocks_at_creation:
+        return np.full(blocks, delta / max(blocks, 1))
+    k = np.arange(1, blocks + 1)
+    return np.asarray(6 * delta / (pi * k) ** 2)
 
 
 class Confidence:
@@ -116,18 +131,10 @@ class Confidence:
         return Dials(self.conditioning, self.noise_scale, self.parameter_bound, self.radii)
 
     def _deltas(self, blocks: int) -> NDArray[np.float64]:
-        """(B,) the error probability of each block: a union bound over arms.
-
-        The arms at creation share delta equally. Once arms have come later, the k-th arm has
-        6 delta/(pi^2 k^2), which sums to delta for any number of arms; over the whole life of such a campaign
-        the two unions add up to at most 2 delta. A single block, and blocks that are joint, have all of delta.
-        """
-        if self._is_joint or blocks == 1:
+        """(B,) the error probability of each block; blocks that are joint have all of delta."""
+        if self._is_joint:
             return np.full(blocks, self.settings.delta)
-        if blocks == self._blocks_at_creation:
-            return np.full(blocks, self.settings.delta / max(blocks, 1))
-        k = np.arange(1, blocks + 1)
-        return np.asarray(6 * self.settings.delta / (pi * k) ** 2)
+        return deltas_of(self.settings.delta, blocks, self._blocks_at_creation)
 
     def refresh(self, estimator: Estimator, changed: Iterable[int]) -> None:
         """Recompute the changed blocks' metric, then the radii. O(d^3) per changed block."""

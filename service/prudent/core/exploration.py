@@ -66,12 +66,12 @@ class Scores(NamedTuple):
         """A candidate's index in the user's unit, with its width times a multiplier."""
         return float(self.estimates[position] + multiplier * self.widths[position]) + self.center
 
-    def limits_of(self, position: int) -> list[float] | None:
-        """A candidate's published limits in the user's unit, lower first; None where there are none."""
+    def limits_of(self, position: int) -> list[float | None] | None:
+        """A candidate's published limits in the user's unit, lower first; None where there is none."""
         if self.depths is None or self.bonuses[position] == inf:
             return None
-        middle = self.estimate_of(position)
-        return [middle - float(self.depths[position]), middle + float(self.bonuses[position])]
+        middle, depth = self.estimate_of(position), float(self.depths[position])
+        return [None if depth == inf else middle - depth, middle + float(self.bonuses[position])]
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from prudent.core.floor import FloorCounts
 from prudent.core.intervals import RiskIntervals, risk_intervals
 from prudent.core.measures import Measure
 from prudent.core.scaling import Observed, Scaling, Seen
+from prudent.core.self_normalized import SelfNormalized
 from prudent.core.self_scaled import ScoreSums, SelfScaled
 from prudent.core.snapshot import CorruptSnapshotError, pack, unpack
 
@@ -160,13 +161,14 @@ class Policy:
             raise ValueError("the bonus self-scaled is chosen once and for all")
         self.exploration = exploration
         blocks, dimension = self.estimator.theta.shape
-        self.confidence: Confidence | SelfScaled
-        if self._sums is None:
-            self.confidence = Confidence(
-                self.loss, confidence, blocks, dimension, blocks_at_creation=self._blocks_at_creation
-            )
-        else:
+        at_creation = self._blocks_at_creation
+        self.confidence: Confidence | SelfScaled | SelfNormalized
+        if self._sums is not None:
             self.confidence = SelfScaled(confidence, self._sums, blocks, dimension)
+        elif confidence.bonus == "self-normalized":
+            self.confidence = SelfNormalized(self.loss, confidence, blocks_at_creation=at_creation)
+        else:
+            self.confidence = Confidence(self.loss, confidence, blocks, dimension, blocks_at_creation=at_creation)
         self._everything_is_stale = True
         self.version += 1
 
@@ -263,16 +265,11 @@ class Policy:
         arms: (K,) by order of registration; the bonus `self-scaled` needs them where they are not the blocks.
         """
         self.refresh()
-        if isinstance(self.confidence, SelfScaled):
-            places = blocks if arms is None else arms
-            if places is None:
-                raise ValueError("the bonus self-scaled needs to know which arms these are")
-            limits = self.confidence.score(self.feature_map(features), blocks, places)
-            # an infinite bonus stays so, with exploration 0 too
-            widths = np.where(np.isinf(limits.bonuses), np.inf, limits.bonuses)
-            widths[np.isfinite(widths)] *= self.exploration
-            return Scores(limits.estimates, limits.bonuses, widths, self.center, limits.depths, limits.first)
-        estimates, bonuses = self.confidence.score(self.feature_map(features), blocks)
+        confidence, x = self.confidence, self.feature_map(features)
+        if not isinstance(confidence, Confidence):
+            estimates, bonuses, depths, first = limits = confidence.score(x, blocks, arms)
+            return Scores(estimates, bonuses, limits.widths(self.exploration), self.center, depths, first)
+        estimates, bonuses = confidence.score(x, blocks)
         weighted = bonuses if self.exploration == 1.0 else self.exploration * bonuses
         return Scores(estimates, bonuses, weighted, self.center)
 

@@ -60,6 +60,12 @@ class Limits(NamedTuple):
     depths: Array
     first: tuple[int, ...]
 
+    def widths(self, exploration: float) -> Array:
+        """Return the bonuses times `exploration`; an infinite one stays so, with exploration 0 too."""
+        widths = self.bonuses.copy()
+        widths[np.isfinite(widths)] *= exploration
+        return widths
+
 
 class ScoreSums:
     """The running sums: a fold of the observations in their order. Not thread safe.
@@ -173,12 +179,15 @@ class SelfScaled:
                 self._scoring[block, :-1] = inverse_factor(matrix, ridge)[0]
             self._scoring[block, -1] = estimator.theta[block]
 
-    def score(self, features: Array, blocks: NDArray[np.intp] | None, arms: NDArray[np.intp]) -> Limits:
+    def score(self, features: Array, blocks: NDArray[np.intp] | None, arms: NDArray[np.intp] | None) -> Limits:
         """Return the scores of K candidates, which are compared with each other.
 
         features: (K, d) with one block (``blocks`` None), or (d,) one context for all of ``blocks``: (K,).
-        arms: (K,) the candidates' places in order of registration.
+        arms: (K,) the candidates' places in order of registration; None where they are the blocks.
         """
+        arms = blocks if arms is None else arms
+        if arms is None:
+            raise ValueError("the bonus self-scaled needs to know which arms these are")
         sums, dimension = self._sums, self._dimension
         if blocks is None:
             images, places = features @ self._scoring[0].T, np.zeros(len(features), dtype=np.intp)

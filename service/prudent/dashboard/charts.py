@@ -56,7 +56,7 @@ class ArmLine:
     """What is known of an arm. Statistics of rewards are None without rewards, those of the model without a preview.
 
     share: of the latest decisions; interval: of the risk of the rewards; estimate_interval: of the model's estimate;
-    limits: of the bonus self-scaled.
+    limits: of a bonus that has them; the lower one None where there is none.
     """
 
     arm_id: str
@@ -72,7 +72,7 @@ class ArmLine:
     bonus: float | None = None
     index: float | None = None
     estimate_interval: tuple[float, float] | None = None
-    limits: tuple[float, float] | None = None
+    limits: tuple[float | None, float | None] | None = None
 
 
 class Theta(NamedTuple):

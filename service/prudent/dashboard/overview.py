@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection
 
 from prudent.campaigns import CampaignConfiguration, RowReader, Vocabulary, stored
+from prudent.campaigns.resolution import WITH_LIMITS
 from prudent.core.comparison import closest_to_middle
 from prudent.dashboard import formatting
 from prudent.ledger.commands import Select
@@ -91,7 +92,12 @@ class Overview:
     @property
     def has_limits(self) -> bool:
         """Whether the campaign's bonus publishes limits."""
-        return self.configuration.algorithm.bonus == "self-scaled"
+        return self.configuration.algorithm.bonus in WITH_LIMITS
+
+    @property
+    def is_proved(self) -> bool:
+        """Whether these are upper limits with a proof."""
+        return self.configuration.algorithm.bonus == "self-normalized"
 
     @property
     def arm_ids(self) -> list[str]:

@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 from prudent.core.comparison import Comparison, compare
 from prudent.core.confidence import Confidence
 from prudent.core.scaling import ROWS_MAX
+from prudent.core.self_normalized import SelfNormalized
 from prudent.core.theory import Constants, regret_bound
 from prudent.errors import InvalidCommandError
 from prudent.ledger.commands import Compare
 from prudent.ledger.explanation import feature_names, interval_of
-from prudent.ledger.outcomes import ArmModel, Interval, ModelReport
+from prudent.ledger.outcomes import ArmModel, Limits, ModelReport
 from prudent.ledger.selection import score
 from prudent.ledger.state import CampaignState, Candidate
 
@@ -26,6 +27,12 @@ CONDITIONAL = (
 CALIBRATED = (
     "The limits of the bonus self-scaled are calibrated by simulation, not proved. An arm's upper limit is "
     "asymptotically a confidence sequence, once it has hundreds of observations; what has never been seen is in none."
+)
+PROVED = (
+    "The upper limits hold for all arms and all rounds together with probability 1 - delta (1 - 2 delta where arms "
+    "were added), for any scale and any tails, provided that each arm's scores at its true value cross once. They do "
+    "for rewards that are symmetric about any centre, and for those with a long tail of losses whose two tails cross "
+    "once; a rare jackpot may break it. Rewards must not be late, or missing, because of their value."
 )
 LEVEL_SPREADS_MAX, LEVEL_OBSERVATIONS = 3.0, 16
 """How many standard deviations from 0 rewards may lie before it matters that they are not centred; known from when."""
@@ -108,7 +115,7 @@ def _describe(state: CampaignState, damage: str | None) -> ModelReport:
         parameter_bound=parameter_bound,
         radius=float(radii[0]) if state.shared and radii is not None else None,
         guaranteed=reason is None,
-        guarantee_note=CONDITIONAL if reason is None else reason,
+        guarantee_note=reason or (PROVED if isinstance(policy.confidence, SelfNormalized) else CONDITIONAL),
         center=policy.center if policy.is_centred else None,
         inside_ball=None if inside is None else bool(inside.all()),
         regret_bound=_regret_bound(state) if reason is None and not state.rule.is_drawn else None,
@@ -119,10 +126,10 @@ def _describe(state: CampaignState, damage: str | None) -> ModelReport:
     )
 
 
-def _limits(state: CampaignState) -> dict[str, Interval | None]:
+def _limits(state: CampaignState) -> dict[str, Limits | None]:
     """The limits of the active arms whose features do not depend on a request; nothing with another bonus."""
     model = state.creation.model
-    if not state.policy.is_self_scaled or model.type == "disjoint":
+    if isinstance(state.policy.confidence, Confidence) or model.type == "disjoint":
         return {}
     context = None if state.shared else np.zeros(0)
     known = [
@@ -170,6 +177,8 @@ def why_not_guaranteed(state: CampaignState) -> str | None:
     algorithm = state.configuration.algorithm
     if state.policy.is_self_scaled:
         return CALIBRATED
+    if isinstance(state.policy.confidence, SelfNormalized):
+        return _about_scores(state)
     if algorithm.name in {"linucb-ogd-cr", "linucb-onepass-cr"}:
         return "A streaming estimator has no finite-sample guarantee."
     if state.policy.is_staged:
@@ -229,7 +238,9 @@ def _regret_bound(state: CampaignState) -> float | None:
     settings = confidence.settings
     curvature_min, curvature_max = loss.curvature_min, loss.curvature_max
     blocks, dimension = policy.estimator.theta.shape
-    if not blocks or not isinstance(confidence, Confidence):  # the bonus self-scaled, which is never guaranteed
+    if not blocks or not isinstance(
+        confidence, Confidence
+    ):  # of the bonuses with limits nothing is proved about regret
         return None
     if settings.conditioning == "self-concordant":
         # This conditioning holds beyond the reward bounds, where the loss's own m does not.
@@ -265,7 +276,7 @@ def _convergence(state: CampaignState) -> dict[str, int | bool | None]:
 
 
 def _warnings(state: CampaignState) -> list[str]:
-    found = [_about_feature_bound(state), _about_level(state), _about_small_features(state)]
+    found = [_about_feature_bound(state), _about_level(state), _about_small_features(state), _about_scores(state)]
     return [*state.policy.estimator.warnings(), *(warning for warning in found if warning is not None)]
 
 
@@ -291,6 +302,23 @@ def _about_feature_bound(state: CampaignState) -> str | None:
             )
     uses_bound = state.configuration.algorithm.noise_scale is not None or policy.estimator.warns_of_large_features
     return f"{above} observations had features above feature_bound" if uses_bound else None
+
+
+def _about_scores(state: CampaignState) -> str | None:
+    """Return which arms' rewards contradict the condition of the bonus self-normalized; None where none do."""
+    confidence = state.policy.confidence
+    if not isinstance(confidence, SelfNormalized):
+        return None
+    places = set(confidence.contradicted(state.policy.estimator))
+    arms = [arm.arm_id for arm in state.arms if arm.position in places]
+    if not arms:
+        return None
+    named = ", ".join(arms[:NAMED_MAX])
+    more = f" and {len(arms) - NAMED_MAX} more" if len(arms) > NAMED_MAX else ""
+    return (
+        f"The rewards of {named}{more} contradict the condition of the bonus self-normalized: they have more of large "
+        "gains than its proof allows. Their upper limits may be too low"
+    )
 
 
 def _about_level(state: CampaignState) -> str | None:

@@ -10,6 +10,8 @@ from prudent.store.tables import DecisionRow
 
 Interval = list[float]
 """Two ends, lower first."""
+Limits = list[float | None]
+"""The lower limit, None where none can be had, and the upper one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +20,7 @@ class ScoredArm:
 
     bonus, index: None where they are infinite. interval: asymptotic, 95%, for the risk at its features; interval_note:
     why there is none; contributions: of each feature to the estimate, with its value where it has a name; limits: of
-    the bonus self-scaled.
+    the bonuses self-scaled and self-normalized.
     """
 
     arm_id: str
@@ -29,7 +31,7 @@ class ScoredArm:
     interval: Interval | None = None
     interval_note: str | None = None
     contributions: list[dict[str, Any]] | None = None
-    limits: Interval | None = None
+    limits: Limits | None = None
 
 
 class Decision(NamedTuple):
@@ -91,8 +93,8 @@ class ArmModel:
     """Whether a disjoint model's theta lies inside the ball of radius parameter_bound; None without a bound."""
     theta_intervals: list[Interval | None] | None
     """Asymptotic 95% intervals of a disjoint model's parameters."""
-    limits: Interval | None = None
-    """The limits of the bonus self-scaled, of an active arm whose features do not depend on the request."""
+    limits: Limits | None = None
+    """Of a bonus with limits, of an active arm whose features do not depend on the request."""
 
 
 @dataclass(frozen=True, slots=True)

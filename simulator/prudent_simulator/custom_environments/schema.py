@@ -155,7 +155,7 @@ class AlgorithmBlock(Strict):
     parameter_bound: Positive | None = None
     projection: bool | None = None
     feature_bound: Positive | None = None
-    bonus: Annotated[Bonus, Field(strict=False)] | Literal["self-scaled"] | None = None
+    bonus: Annotated[Bonus, Field(strict=False)] | Literal["self-scaled", "self-normalized"] | None = None
     conditioning: Positive | Literal["theory", "self-concordant"] | None = None
     warmup: Annotated[int, Field(ge=0, le=10_000)] | None = None
     radius: Annotated[Radius, Field(strict=False)] | None = None

@@ -77,6 +77,15 @@ class ExactMinimizer(Refitted):
             found.append(f"{self.uncertified} fits did not meet the certificate and were not used")
         return found
 
+    @property
+    def center(self) -> float:
+        """What rewards are learned relative to, in reward units."""
+        return self._histories.center
+
+    def observed(self, block: int) -> Array:
+        """Return a block's rewards in their order, as they were observed, (n,); a view, not to be written to."""
+        return self._histories.observed(block)
+
     def _forget_fit(self, block: int) -> None:
         self._windows[block] = None
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from prudent.core.measures.measure import Loss, Measure, Real, outcomes_of
+from prudent.core.measures.score_lines import ExponentialLines
 
 EXPONENT_MAX = 30.0
 """Largest abs(gamma) times a difference of reward and prediction: beyond it curvatures differ by more than e^60."""
@@ -94,6 +95,11 @@ class EntropicLoss(Loss):
     def default_regularization(self) -> float:
         """0.1 abs(gamma): the loss is of order abs(gamma) (y - xi)^2 / 2 where gamma is small."""
         return 0.1 * abs(self.gamma)
+
+    @property
+    def score_lines(self) -> ExponentialLines | None:
+        """exp(abs(gamma) (xi - y)) - 1, where gamma < 0; None for the risk-seeking one."""
+        return ExponentialLines(-self.gamma) if self.gamma < 0.0 else None
 
     def curvature_within(self, reach: float) -> tuple[float, float]:
         """Return the smallest and largest d2 for predictions in [-reach, reach], reach in reward units.

@@ -16,6 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import stdtrit
 
+from prudent.core.measures.score_lines import KinkedLines, ScoreLines
+
 if TYPE_CHECKING:
     from prudent.core.measures.stages import Stages
 
@@ -82,6 +84,11 @@ class Loss(ABC):
         """The ridge weight alpha of a campaign that names none, in the unit of d2."""
         return 1.0
 
+    @property
+    def score_lines(self) -> ScoreLines | None:
+        """The form of d1 of a loss whose scores cross once where rewards are symmetric; None for every other."""
+        return None
+
     def curvature_within(self, reach: float) -> tuple[float, float]:  # noqa: ARG002 -- for losses it matters to
         """Return the smallest and largest d2 for predictions in [-reach, reach], reach in reward units."""
         return self.curvature_min, self.curvature_max
@@ -115,6 +122,12 @@ class PiecewiseQuadraticLoss(Loss):
 
     degree = 2
     is_piecewise_quadratic = True
+
+    @property
+    def score_lines(self) -> KinkedLines | None:
+        """Weight (xi - y), unless a surplus weighs more than a shortfall."""
+        below, above = self.d2(-1.0, 0.0), self.d2(1.0, 0.0)
+        return KinkedLines(below, above) if below >= above else None
 
     def implicit_step(self, y: float, prediction: float, leverage: float) -> tuple[float, float]:
         """As `Loss.implicit_step`: u is on the side of y that u0 is on, so the equation is linear."""
