@@ -3,11 +3,12 @@
     python -m benchmarks.self_normalized           # writes the last part of docs/self-normalized.md, about 20 minutes
     python -m benchmarks.self_normalized --quick   # a few runs of each, printed and not written
 
-Three parts. *Expectations* are by quadrature (`benchmarks.heavy_on_left`). *Coverage*: one arm, all of delta, 10,000
+Four parts. *Expectations* are by quadrature (`benchmarks.heavy_on_left`). *Coverage*: one arm, all of delta, 10,000
 runs of 5,000 rewards for each law; a run is covered if the wealth at the true risk never reached 1/delta, which is when
 no limit was ever below the risk. The wealth is computed with the bets themselves, which are at least the ones in use.
 *Cost*: experiment 1 of the paper as a multi-armed campaign, and with its arms' spreads swapped, over a range of delta:
-the learner is the limit that the service computes, and plays as its policy does (a test compares them).
+the learner is the limit that the service computes, and plays as its policy does (a test compares them). *Speed*: of a
+policy's scores with ten arms of 10,000 rewards.
 """
 
 import argparse
@@ -17,6 +18,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
+from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,6 +36,7 @@ from benchmarks.heavy_on_left import (
     score_of,
     summary,
 )
+from prudent.campaigns import CampaignConfiguration, build_policy, resolve
 from prudent.core.measures import Expectile
 from prudent.core.self_normalized import FRACTIONS, PILOT, SIGN_SHARE, STAKE, WEIGHTS, ArmLimit
 from prudent_simulator.risks import gaussian_expectile
@@ -236,6 +239,37 @@ def cost(runs: int, rounds: int, processes: int, deltas: Iterable[float]) -> str
     return f"### Cost\n\nExperiment 1, {rounds:,} rounds.\n\n{table(head, rows)}"
 
 
+def speed(count: int, repeats: int) -> str:
+    """What a reward, the scores after it, and scores without a new reward take with ten arms of so many rewards."""
+    arms = 10
+    body = {
+        "campaign_id": "speed",
+        "risk": {"measure": "expectile", "level": LEVEL},
+        "model": {"type": "multi-armed"},
+        "arms": [{"arm_id": f"arm-{place}"} for place in range(arms)],
+        "algorithm": {"bonus": "self-normalized"},
+    }
+    configuration = resolve(CampaignConfiguration.model_validate(body))
+    policy, places = build_policy(configuration, configuration, arms=arms), np.arange(arms)
+    generator, nothing = np.random.default_rng(0), np.zeros(0)
+    for reward in generator.standard_normal(arms * count).tolist():
+        policy.observe(int(generator.integers(arms)), nothing, reward)
+    policy.score(nothing, places)
+    taken: dict[str, list[float]] = {"no reward since": [], "one reward since": [], "a reward of each arm since": []}
+    for number in range(repeats):
+        for name, rewarded in zip(taken, ([], [number % arms], range(arms)), strict=True):
+            for arm in rewarded:
+                policy.observe(arm, nothing, float(generator.standard_normal()))
+            begun = perf_counter()
+            policy.score(nothing, places)
+            taken[name].append(1e3 * (perf_counter() - begun))
+    rows: list[list[object]] = [
+        [name, *(f"{part:.3f}" for part in np.percentile(found, (50, 95)))] for name, found in taken.items()
+    ]
+    text = table(["scores of ten arms", "median, ms", "95%, ms"], rows)
+    return f"### Speed\n\nTen arms of about {count:,} rewards each; the fit of the estimate is part of it.\n\n{text}"
+
+
 def main() -> None:
     """Measure, print, and write the page's last part."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -243,9 +277,14 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
     if options.quick:
-        parts = [expectations(20), coverage(200, 200), cost(2, 150, options.processes, (DELTA,))]
+        parts = [expectations(20), coverage(200, 200), cost(2, 150, options.processes, (DELTA,)), speed(100, 5)]
     else:
-        parts = [expectations(2000), coverage(10_000, 5_000), cost(200, 1500, options.processes, DELTAS)]
+        parts = [
+            expectations(2000),
+            coverage(10_000, 5_000),
+            cost(200, 1500, options.processes, DELTAS),
+            speed(10_000, 200),
+        ]
     text = "\n".join([INTRODUCTION, *parts])
     sys.stdout.write(text)
     if not options.quick:
