@@ -47,7 +47,7 @@ CUTS = np.linspace(0.1, 0.95, 18)
 SAMPLE_MIN, ERRORS_MAX = 50, 4.0
 """Rewards before it is looked at, and standard errors that contradict it."""
 _PEAK = 6
-_REACH_MAX, _TOLERANCE, _STEPS_MAX = 1e12, 1e-9, 200
+_REACH_MAX, _LAST_STEP, _MARGIN, _STEPS_MAX = 1e12, 1e-6, 1e-9, 200
 
 
 def _weights() -> Array:
@@ -82,7 +82,7 @@ WEIGHTS = _weights()
 """Of the fractions; with `SIGN_SHARE` they sum to 1."""
 PIECES = _pieces()
 _LOG_WEIGHTS = np.log(WEIGHTS)
-_IS_SHORT = (KNOTS[:-1] >= 0.0).astype(np.float64)
+_IS_SHORT = KNOTS[:-1] >= 0.0
 _CONSTANT, _LINEAR, _SQUARE = np.ascontiguousarray(PIECES.T)
 _HIGHEST = float(PIECES[-1] @ [1.0, STAKE, STAKE * STAKE])
 _LOWEST = log1p(-STAKE)
@@ -113,7 +113,7 @@ class ArmLimit:
         self._sorted = np.empty(0)
         self._last: float | None = None
         self._origin = 0.0
-        self._distances = self._sums = self._squares = np.empty(0)
+        self._distances = self._sums = self._squares = self._rates = self._shortfalls = np.empty(0)
 
     def learn(self, rewards: Array) -> None:
         """Take in what is new of the arm's rewards (n,), in order and in reward units."""
@@ -129,6 +129,8 @@ class ArmLimit:
             pilot = rewards[: self._pilot]
             scores = self._loss.d1(pilot, np.full(self._pilot, float(pilot.mean())))
             self._scale = sqrt(float(np.mean(scores * scores)))
+            self._rates = FRACTIONS / self._scale
+            self._shortfalls = self._lines.shortfalls(KNOTS / self._rates[:, None])
             fresh = rewards[self._pilot :]
         if len(fresh) <= 1:
             self._sorted = np.insert(self._sorted, np.searchsorted(self._sorted, fresh), fresh)
@@ -152,26 +154,24 @@ class ArmLimit:
 
     def _log_wealth(self, u: float) -> tuple[float, float]:
         """Return it, and its derivative, at origin + u. O(log n)."""
-        rates = FRACTIONS[:, None] / self._scale
-        ends = self._distances.searchsorted(self._lines.rewards_at(KNOTS / rates, u), side="right")
+        ends = self._distances.searchsorted(u - self._shortfalls, side="right")
         sums, squares = self._sums.take(ends), self._squares.take(ends)
         counts, sums, squares = ends[:, :-1] - ends[:, 1:], sums[:, :-1] - sums[:, 1:], squares[:, :-1] - squares[:, 1:]
         short, over = self._lines.short(u), self._lines.over(u)
-        intercepts, slopes, curvatures = (
-            rates * (over[place] + (short[place] - over[place]) * _IS_SHORT) for place in range(3)
-        )
-        # sums of x = lambda score, of its square, and of the derivatives of both, by piece
-        slopes_sums = slopes * sums
-        firsts = intercepts * counts + slopes_sums
-        seconds = intercepts * (firsts + slopes_sums) + slopes * slopes * squares
-        moved = curvatures * counts + short.growth * firsts
-        turned = curvatures * firsts + short.growth * seconds
-        wealths: Array = counts @ _CONSTANT + firsts @ _LINEAR + seconds @ _SQUARE + _LOG_WEIGHTS
+        intercepts, slopes, curvatures = np.where(_IS_SHORT, np.array(short[:3])[:, None], np.array(over[:3])[:, None])
+        # by piece the sums of the scores, of their squares, and of the derivatives in u of the one and half the other
+        moved = slopes * sums
+        firsts = intercepts * counts + moved
+        seconds = intercepts * (firsts + moved) + slopes * slopes * squares
+        rising = curvatures * counts + short.growth * firsts
+        turning = curvatures * firsts + short.growth * seconds
+        rates = self._rates
+        wealths: Array = counts @ _CONSTANT + rates * (firsts @ _LINEAR + rates * (seconds @ _SQUARE)) + _LOG_WEIGHTS
         wealths += _HIGHEST * ends[:, -1] + _LOWEST * (len(self._distances) - ends[:, 0])
         largest = float(wealths.max())
         shares = np.exp(wealths - largest)
         total = float(shares.sum())
-        derivative = float(shares @ (moved @ _LINEAR + 2.0 * (turned @ _SQUARE))) / total
+        derivative = float((shares * rates) @ (rising @ _LINEAR + 2.0 * rates * (turning @ _SQUARE))) / total
         return largest + log(total), derivative
 
     def limit(self, delta: float) -> float:
@@ -196,10 +196,10 @@ class ArmLimit:
             wealth, slope = self._log_wealth(u)
             low, high = (u, high) if wealth < level else (low, u)
             step = (level - wealth) / slope if slope > 0.0 else inf
-            precision = _TOLERANCE * (abs(u) + spread / self._count)
-            if abs(step) <= precision:
-                # Newton's error is of the order of the step's square: this is on the side of too large a wealth
-                self._last = self._origin + u + step + precision
+            size = abs(u) + spread / self._count
+            if abs(step) <= _LAST_STEP * size:
+                # what is left is of the order of the step's square: a margin on the side of too large a wealth
+                self._last = self._origin + u + step + _MARGIN * size
                 return self._last
             following = u + step
             if not low < following < high:

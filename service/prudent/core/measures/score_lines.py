@@ -39,8 +39,8 @@ class ScoreLines(ABC):
         """Return t, (n,), of rewards (n,)."""
 
     @abstractmethod
-    def rewards_at(self, scores: NDArray[np.float64], u: float) -> NDArray[np.float64]:
-        """Return the rewards at which d1(y, u) has these values; inf where it is above them for every reward."""
+    def shortfalls(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return u - y where d1(y, u) has these values; -inf where it is above them for every reward."""
 
     @abstractmethod
     def short(self, u: float) -> Line:
@@ -62,9 +62,9 @@ class KinkedLines(ScoreLines):
         """Return the rewards."""
         return rewards
 
-    def rewards_at(self, scores: NDArray[np.float64], u: float) -> NDArray[np.float64]:
-        """Return u - score/weight."""
-        return u - scores / np.where(scores > 0.0, self.below, self.above)
+    def shortfalls(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return score/weight."""
+        return scores / np.where(scores > 0.0, self.below, self.above)
 
     def short(self, u: float) -> Line:
         """Return below (u - y)."""
@@ -85,10 +85,10 @@ class ExponentialLines(ScoreLines):
         """Return exp(-c y)."""
         return np.exp(-self.steepness * rewards)
 
-    def rewards_at(self, scores: NDArray[np.float64], u: float) -> NDArray[np.float64]:
-        """Return u - log(1 + score)/c; inf for scores of -1 and below."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return u - np.log1p(np.maximum(scores, -1.0)) / self.steepness
+    def shortfalls(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return log(1 + score)/c; -inf for scores of -1 and below."""
+        with np.errstate(divide="ignore"):
+            return np.log1p(np.maximum(scores, -1.0)) / self.steepness
 
     def short(self, u: float) -> Line:
         """Return exp(c u) exp(-c y) - 1."""
