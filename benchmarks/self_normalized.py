@@ -267,7 +267,8 @@ def speed(count: int, repeats: int) -> str:
         [name, *(f"{part:.3f}" for part in np.percentile(found, (50, 95)))] for name, found in taken.items()
     ]
     text = table(["scores of ten arms", "median, ms", "95%, ms"], rows)
-    return f"### Speed\n\nTen arms of about {count:,} rewards each; the fit of the estimate is part of it. Processor time.\n\n{text}"
+    words = f"Ten arms of about {count:,} rewards each; the fit of the estimate is part of it. Processor time."
+    return f"### Speed\n\n{words}\n\n{text}"
 
 
 def main() -> None:
