@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prudent.core.confidence import ConfidenceSettings, Dials, deltas_of
-from prudent.core.estimators import Estimator, ExactMinimizer
+from prudent.core.estimators import Estimator, RewardsKept
 from prudent.core.measures import Array, Loss
 from prudent.core.measures.score_lines import ScoreLines
 from prudent.core.self_scaled import Limits
@@ -275,21 +275,21 @@ class SelfNormalized:
 
         Raises TypeError for an estimator that keeps no rewards.
         """
-        estimator = _with_rewards(estimator)
-        blocks = len(estimator.theta)
+        kept = _with_rewards(estimator)
+        blocks = len(kept.theta)
         if blocks != len(self._arms):
             self._arms += [ArmLimit(self._loss, self._lines) for _ in range(blocks - len(self._arms))]
             self._limits, self._counts = np.full(blocks, inf), np.zeros(blocks)
             changed = range(blocks)
         deltas = deltas_of(self.settings.delta, blocks, self._at_creation)
         for block in changed:
-            rewards = estimator.observed(block)
+            rewards = kept.observed(block)
             if len(rewards) > self._counts[block]:
                 self._arms[block].learn(rewards)
                 self._counts[block] = len(rewards)
                 self._limits[block] = self._arms[block].limit(float(deltas[block]))
-        self._estimates = estimator.theta[:, 0].copy()
-        self._distances = self._limits - estimator.center
+        self._estimates = kept.theta[:, 0].copy()
+        self._distances = self._limits - kept.center
 
     def score(self, features: Array, blocks: NDArray[np.intp] | None, arms: NDArray[np.intp] | None) -> Limits:  # noqa: ARG002 -- as of `SelfScaled`
         """Return the scores of K arms, by their blocks (K,). No lower limit can be had: depths are infinite."""
@@ -308,9 +308,9 @@ class SelfNormalized:
 
         estimator: refreshed. O(n) for each of `CUTS`.
         """
-        exact, found = _with_rewards(estimator), []
-        for block, estimate in enumerate(exact.theta[:, 0].tolist()):
-            rewards = exact.observed(block) - exact.center
+        kept, found = _with_rewards(estimator), []
+        for block, estimate in enumerate(kept.theta[:, 0].tolist()):
+            rewards = kept.observed(block) - kept.center
             if contradiction(self._loss, rewards, estimate) > ERRORS_MAX:
                 found.append(block)
         return found
@@ -321,7 +321,7 @@ class SelfNormalized:
         return sum(arm.nbytes for arm in self._arms)
 
 
-def _with_rewards(estimator: Estimator) -> ExactMinimizer:
-    if not isinstance(estimator, ExactMinimizer):
+def _with_rewards(estimator: Estimator) -> RewardsKept:
+    if not isinstance(estimator, RewardsKept):
         raise TypeError("the bonus self-normalized needs an estimator that keeps its rewards")
     return estimator

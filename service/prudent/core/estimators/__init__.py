@@ -1,6 +1,6 @@
 """The estimators. Each is one file, and an `Estimator`: nobody asks which one it is."""
 
-from prudent.core.estimators.estimator import Convergence, Estimator, ScoreMoments
+from prudent.core.estimators.estimator import Convergence, Estimator, RewardsKept, ScoreMoments
 from prudent.core.estimators.exact import ExactMinimizer
 from prudent.core.estimators.one_pass import OnePass
 from prudent.core.estimators.online_gradient import OnlineGradient, Schedule
@@ -14,6 +14,7 @@ __all__ = [
     "ExactMinimizer",
     "OnePass",
     "OnlineGradient",
+    "RewardsKept",
     "Ridge",
     "Schedule",
     "ScoreMoments",

@@ -1,7 +1,7 @@
 """What an estimator is to the rest of the code: its estimate, its sums, its state, and what it says of itself."""
 
 from collections.abc import Callable, Mapping
-from typing import ClassVar, NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -154,6 +154,22 @@ class Estimator(Protocol):
 
     def is_sane(self) -> bool:
         """Whether everything is finite and the Gram matrices are symmetric, with diagonals not negative."""
+
+
+@runtime_checkable
+class RewardsKept(Protocol):
+    """An estimate and the rewards that it rests on, from an estimator that keeps them."""
+
+    @property
+    def theta(self) -> Array:
+        """(B, d), of the rewards relative to `center`."""
+
+    @property
+    def center(self) -> float:
+        """What rewards are learned relative to, in reward units."""
+
+    def observed(self, block: int) -> Array:
+        """Return a block's rewards in their order, as they were observed, (n,); a view, not to be written to."""
 
 
 def pooled_moments(count: int, d1_squares: float, gram: Array) -> ScoreMoments:
