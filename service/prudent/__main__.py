@@ -47,6 +47,23 @@ app.command("import")(transfer.import_command)
 app.command("evaluate")(evaluation.evaluate_command)
 
 
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        console.print(f"prudent {version('prudent')}", highlight=False)
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    _version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """What all commands have in common."""
+
+
 @app.command()
 def serve(
     host: Annotated[

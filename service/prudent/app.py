@@ -19,7 +19,7 @@ from prudent.api import campaigns, decisions, documentation, operations, problem
 from prudent.api.server import authentication
 from prudent.api.server.bodies import Bodies
 from prudent.api.server.connections import Connections
-from prudent.api.server.middleware import CountRequests, Requests
+from prudent.api.server.middleware import AnswerHead, CountRequests, Requests
 from prudent.clock import steady_clock
 from prudent.dashboard.login import login_routes
 from prudent.dashboard.pages import page_routes
@@ -102,23 +102,28 @@ def create_app(settings: Settings, metrics_folder: Path | None = None) -> FastAP
         # off, because looking for a tracer takes a tenth of a request even where there is none
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )
+    app.add_middleware(AnswerHead)
     if settings.auth:
         app.add_middleware(authentication.RequireKey, ring=ring, sessions=sessions)
     app.add_middleware(CountRequests, requests=requests)
     stop_tracing = trace_requests(app) if settings.tracing else lambda: None
-    problems.install(app)
-    app.include_router(decisions.decision_routes(ledger, bodies))
-    app.include_router(campaigns.campaign_routes(ledger, read, bodies))
-    app.include_router(campaigns.arm_routes(ledger, bodies))
-    app.include_router(campaigns.learning_routes(ledger, read, bodies))
-    app.include_router(reports.report_routes(read, ledger, clock))
-    app.include_router(transfer.transfer_routes(ledger, read, bodies, settings.limits, clock))
-    app.include_router(operations.operation_routes(ledger, read, metrics))
-    app.include_router(page_routes(ledger, read, queries, pages))
-    app.include_router(try_routes(ledger, queries, pages))
-    app.include_router(login_routes(pages, ring, sessions, ledger))
-    app.include_router(asset_routes(assets))
+    routers = (
+        decisions.decision_routes(ledger, bodies),
+        campaigns.campaign_routes(ledger, read, bodies),
+        campaigns.arm_routes(ledger, bodies),
+        campaigns.learning_routes(ledger, read, bodies),
+        reports.report_routes(read, ledger, clock),
+        transfer.transfer_routes(ledger, read, bodies, settings.limits, clock),
+        operations.operation_routes(ledger, read, metrics),
+        page_routes(ledger, read, queries, pages),
+        try_routes(ledger, queries, pages),
+        login_routes(pages, ring, sessions, ledger),
+        asset_routes(assets),
+    )
+    for router in routers:
+        app.include_router(router)
     documentation.install(app)
+    problems.install(app, [route for router in (app.router, *routers) for route in router.routes])
     return app
 
 

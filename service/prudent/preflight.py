@@ -1,10 +1,11 @@
-"""Checks before serving: a known schema, a durable database, one server per SQLite file, no access without keys."""
+"""Checks before serving: a free port, a known schema, a durable database, one server on a SQLite file, access."""
 
 import errno
 import fcntl
 import ipaddress
 import os
 import resource
+import socket
 import struct
 from pathlib import Path
 
@@ -47,6 +48,7 @@ def prepare(settings: Settings) -> FileLock | None:
 
     Raises NotServableError, UnknownRevisionError or UnsupportedDatabaseError.
     """
+    _check_address(settings.host, settings.port)
     _allow_files(settings.limits.connections_max + FILES_BESIDES_CONNECTIONS)
     url = parse_database_url(settings.database_url)
     lock = _lock_file(url, settings.workers) if url.get_backend_name() == "sqlite" else None
@@ -60,6 +62,21 @@ def prepare(settings: Settings) -> FileLock | None:
     finally:
         engine.dispose()
     return lock
+
+
+def _check_address(host: str, port: int) -> None:
+    """Refuse a port that another program listens on, before anything is said of serving there."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server does
+            probe.bind(address)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise NotServableError(
+                f"port {port} of {host} is in use by another program: choose another one with --port"
+            ) from None
+        raise NotServableError(f"cannot listen on port {port} of {host}: {error.strerror or error}") from None
 
 
 def _explain(error: str) -> str:

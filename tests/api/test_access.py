@@ -56,7 +56,15 @@ def test_the_operators_key_opens_the_first_door(sqlite_database: str, make_serve
     server.arguments = ["--host", "0.0.0.0"]  # noqa: S104  # the last one counts
     server.start()
     with httpx.Client(base_url=f"http://{HOST}:{server.port}", trust_env=False) as client:
-        problem(client.get("/campaigns"), 401)
+        said = {
+            "needs an API key": {},
+            "is not valid": {"X-API-Key": "prudent_wrong"},
+            "several API keys": {"X-API-Key": ADMIN_KEY, "Authorization": "Bearer prudent_wrong"},
+        }
+        for words, headers in said.items():
+            refused = client.get("/campaigns", headers=headers)
+            problem(refused, 401)
+            assert words in refused.json()["detail"]
         ok(client.get("/campaigns", headers={"X-API-Key": ADMIN_KEY}))
 
 

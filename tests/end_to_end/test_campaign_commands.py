@@ -94,6 +94,37 @@ def test_campaigns_are_managed_while_a_server_runs(place: list[str], http: httpx
         assert (missing.exit_code, "no such campaign" in missing.stderr) == (1, True)
 
 
+def test_a_campaign_is_created_from_a_file(place: list[str], http: httpx.Client, tmp_path: Path) -> None:
+    """A first campaign would need curl, and what is wrong with it would be a list of names of fields."""
+    file = tmp_path / "campaign.json"
+    wanted = shared()
+    file.write_text(json.dumps(wanted))
+    created = prudent("campaigns", "create", str(file), "--json", *place)
+    assert created.exit_code == 0, created.stderr
+    assert json.loads(created.stdout) == ok(http.get(f"/campaigns/{wanted['campaign_id']}"))
+    again = prudent("campaigns", "create", "-", *place, answer=json.dumps(wanted))
+    assert (again.exit_code, wanted["campaign_id"] in again.stdout) == (0, True)
+    bad = {
+        "already exists with a different configuration": wanted | {"risk": {"measure": "expectile", "level": 0.1}},
+        "model.dimension: must be less than or equal to 512": wanted | {"model": {"type": "shared", "dimension": 513}},
+        "algorithm.name: linucb learns only the mean": wanted
+        | {"risk": {"measure": "expectile", "level": 0.1}, "algorithm": {"name": "linucb"}, "campaign_id": "never"},
+    }
+    for message, changed in bad.items():
+        file.write_text(json.dumps(changed))
+        refused = prudent("campaigns", "create", str(file), *place)
+        assert (refused.exit_code, message in refused.stderr) == (1, True), refused.stderr
+    file.write_text(json.dumps(wanted)[:-1] + ', "seed": 1, "seed": 2}')
+    refused = prudent("campaigns", "create", str(file), *place)
+    assert (refused.exit_code, "seed" in refused.stderr, "twice" in refused.stderr) == (1, True, True)
+    file.write_text("no JSON")
+    assert "JSON" in prudent("campaigns", "create", str(file), *place).stderr
+    assert prudent("campaigns", "create", str(tmp_path / "none"), *place).exit_code == 2
+    assert (
+        prudent("campaigns", "delete", wanted["campaign_id"], "--confirm", wanted["campaign_id"], *place).exit_code == 0
+    )
+
+
 def test_a_campaign_is_moved_by_commands_while_a_server_runs(
     place: list[str], http: httpx.Client, elsewhere: Server, tmp_path: Path
 ) -> None:

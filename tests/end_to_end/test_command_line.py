@@ -2,8 +2,11 @@
 
 import os
 import re
+import socket
 import subprocess
 import sys
+from importlib.metadata import version
+from pathlib import Path
 
 import httpx
 import pytest
@@ -14,7 +17,7 @@ from typer.testing import CliRunner
 from prudent.__main__ import app
 from prudent.store.engines import create_write_engine, parse_database_url
 from tests.conftest import MakeServer
-from tests.servers import clean_environment
+from tests.servers import HOST, clean_environment
 
 
 def prudent(*arguments: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
@@ -45,6 +48,26 @@ def test_serve_refuses_a_database_that_it_cannot_use(url: str, reason: str) -> N
     assert done.returncode == 1
     assert reason in done.stderr.replace("\n", " ")
     assert "Traceback" not in done.stderr
+
+
+def test_serve_refuses_a_port_that_is_taken(tmp_path: Path) -> None:
+    """After a banner with an address, a traceback from a library; and a database made for nothing."""
+    with socket.socket() as taken:
+        taken.bind((HOST, 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        done = prudent("serve", "--demo", "--port", port, "--database-url", f"sqlite:///{tmp_path}/none.db")
+    said = " ".join(done.stderr.split())
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"port {port} of {HOST} is in use by another program: choose another one with --port" in said
+    assert not list(tmp_path.iterdir())
+    done = prudent("serve", "--host", "192.0.2.1", "--port", "0", "--database-url", f"sqlite:///{tmp_path}/none.db")
+    assert (done.returncode, "cannot listen on port 0 of 192.0.2.1" in done.stderr) == (1, True)
+
+
+def test_the_version_is_told() -> None:
+    """What a report of a fault begins with."""
+    assert run("--version").stdout == f"prudent {version('prudent')}\n"
 
 
 def test_serve_refuses_an_unmigrated_postgres_and_a_second_worker_on_sqlite(

@@ -1,16 +1,19 @@
 """Errors as application/problem+json (RFC 9457). The input is never echoed."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from difflib import SequenceMatcher
 from typing import Any
 
 import orjson
 import structlog
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.routing import BaseRoute
 
 from prudent.campaigns import InvalidConfigurationError
 from prudent.campaigns.configuration import UNION_TAGS
@@ -30,6 +33,8 @@ logger = structlog.get_logger(__name__)
 ERRORS_MAX = 20
 ERRORS_COUNTED_MAX = 10_000
 """Beyond this, no error is described: a million unknown fields would take fourteen seconds and half a gigabyte."""
+PATH_COMPARED_MAX, ALIKE_MIN = 200, 0.7
+"""Of a path that does not exist: the longest that is compared, and how like each of its steps must be."""
 TITLES = {
     400: "Bad request",
     401: "Unauthorized",
@@ -208,8 +213,38 @@ def _message(error: Any) -> str:
     return message[:1].lower() + message[1:]
 
 
-def install(app: FastAPI) -> None:
-    """Answer every kind of error with a problem."""
+def nearest_path(path: str, templates: Iterable[str]) -> str | None:
+    """The template of the path that may have been meant: the same but for a step misspelt, or a slash at the end."""
+    if len(path) > PATH_COMPARED_MAX:
+        return None
+    steps = path.rstrip("/").split("/")
+    best, found = 0.0, None
+    for template in templates:
+        wanted = template.split("/")
+        if len(wanted) != len(steps):
+            continue
+        ratios = [
+            SequenceMatcher(None, step, one).ratio()
+            for step, one in zip(steps, wanted, strict=True)
+            if one and not one.startswith("{")
+        ]
+        if ratios and min(ratios) > ALIKE_MIN and sum(ratios) / len(ratios) > best:
+            best, found = sum(ratios) / len(ratios), template
+    return found
+
+
+def methods_of(path: str, routes: Iterable[BaseRoute]) -> list[str]:
+    """All methods that a path supports, over the routes that it matches."""
+    methods: set[str] = set()
+    for route in routes:
+        if isinstance(route, APIRoute) and route.path_regex.match(path):
+            methods |= route.methods or set()
+    return sorted(methods | ({"HEAD"} if "GET" in methods else set()))
+
+
+def install(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
+    """Answer every kind of error with a problem. routes: all there are, to say which one may have been meant."""
+    templates = [route.path for route in routes if isinstance(route, APIRoute) and route.include_in_schema]
 
     async def on_own(_request: Request, error: Exception) -> Response:
         return respond_to(error)
@@ -227,11 +262,18 @@ def install(app: FastAPI) -> None:
         # the rest of the body is not read, so the connection cannot be used again
         return respond(problem(error.status, error.detail), {"Connection": "close"})
 
-    async def on_http(_request: Request, error: Exception) -> Response:
+    async def on_http(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)  # noqa: S101  # by registration
-        detail = {404: "no such path: see /docs", 405: "this path does not support this method: see /docs"}
-        body = problem(error.status_code, detail.get(error.status_code, TITLES.get(error.status_code, "error")))
-        return respond(body, dict(error.headers or {}))
+        status, headers = error.status_code, dict(error.headers or {})
+        detail = TITLES.get(status, "error")
+        if status == 404:
+            nearest = nearest_path(request.url.path, templates)
+            detail = f"no such path: {'see /docs' if nearest is None else f'did you mean {nearest}?'}"
+        elif status == 405:
+            allowed = methods_of(request.url.path, routes)
+            headers["Allow"] = ", ".join(allowed)
+            detail = f"this path does not support this method, but {' and '.join(allowed)}: see /docs"
+        return respond(problem(status, detail), headers)
 
     async def on_disconnect(_request: Request, _error: Exception) -> Response:
         return Response(status_code=499)  # nobody reads it, but without it a traceback would be logged

@@ -6,16 +6,20 @@ from contextlib import contextmanager
 from typing import Any
 
 import httpx
+from pydantic import ValidationError
 from sqlalchemy import Engine
 
 from prudent.api.campaigns import LIST_MAX
+from prudent.api.problems import describe_validation
 from prudent.api.rendering import render_campaign
+from prudent.campaigns import CampaignConfiguration, InvalidConfigurationError
+from prudent.campaigns.values import RepeatedNameError, refuse_repeated_names
 from prudent.cli.console import fail, refuse_both
 from prudent.cli.database import opened_database
-from prudent.cli.server import opened_server, refuse_problem
+from prudent.cli.server import explain, opened_server, refuse_problem
 from prudent.errors import CommandError
 from prudent.ledger.administration import Administration, administer, find_record, list_records
-from prudent.ledger.commands import CampaignStatus, ChangeCampaign, DeleteCampaign
+from prudent.ledger.commands import CampaignStatus, ChangeCampaign, CreateCampaign, DeleteCampaign
 
 PAGE_ROWS = 100
 Json = dict[str, Any]
@@ -45,6 +49,21 @@ class Database:
         if record is None:
             fail(f"no such campaign: {campaign_id}; see prudent campaigns list")
         return render_campaign(record)
+
+    def create(self, configuration: bytes) -> Json:
+        """Create the campaign that a body of `POST /campaigns` describes; it is there already if that is the same."""
+        try:
+            requested = CampaignConfiguration.model_validate_json(configuration)
+            refuse_repeated_names(configuration, requested)
+        except ValidationError as error:
+            fail(explain(describe_validation(error)))
+        except RepeatedNameError as error:
+            fail(f"{error.name} appears twice in one object")
+        try:
+            self._administer(CreateCampaign(requested))
+        except InvalidConfigurationError as error:
+            fail(f"{error.field}: {error.message}")
+        return self.one(requested.campaign_id)
 
     def set_status(self, campaign_id: str, status: CampaignStatus) -> None:
         """Change its status."""
@@ -82,6 +101,13 @@ class Server:
         """A campaign; ends the program if there is none."""
         found: Json = self._ask("GET", f"/campaigns/{campaign_id}").json()
         return found
+
+    def create(self, configuration: bytes) -> Json:
+        """Create the campaign that a body of `POST /campaigns` describes; it is there already if that is the same."""
+        reply = self._client.post("/campaigns", content=configuration, headers={"Content-Type": "application/json"})
+        refuse_problem(reply)
+        created: Json = reply.json()
+        return created
 
     def set_status(self, campaign_id: str, status: CampaignStatus) -> None:
         """Change its status."""

@@ -1,4 +1,4 @@
-"""Commands about campaigns: list and show them, change their status, delete them."""
+"""Commands about campaigns: create, list and show them, change their status, delete them."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,11 +16,33 @@ CampaignId = Annotated[str, typer.Argument(metavar="CAMPAIGN", help="The campaig
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, as the API returns it.")]
 
 app = typer.Typer(
-    help="List, show, pause, activate, archive and delete campaigns; on the database, or through a server with --url. "
-    "Servers may be running on the database: they notice a change as they notice one of another worker, at the next "
-    "request.",
+    help="Create, list, show, pause, activate, archive and delete campaigns; on the database, or through a server with "
+    "--url. Servers may be running on the database: they notice a change as they notice one of another worker, at the "
+    "next request.",
     no_args_is_help=True,
 )
+
+
+@app.command()
+def create(
+    file: Annotated[
+        typer.FileBinaryRead,
+        typer.Argument(metavar="FILE", help="A body of POST /campaigns; - for the input."),
+    ],
+    as_json: AsJson = False,
+    database_url: DatabaseUrl = None,
+    url: ServerUrl = None,
+    api_key: ApiKey = None,
+) -> None:
+    """Create a campaign, and show it with its defaults filled in. Doing it again changes nothing.
+
+    With --url it needs an admin's key.
+    """
+    from prudent.cli.campaign_sources import opened_source
+
+    with opened_source(database_url, url, api_key) as source:
+        created = source.create(file.read())
+    _show(created, as_json=as_json)
 
 
 @app.command("list")
@@ -64,6 +86,10 @@ def show(
 
     with opened_source(database_url, url, api_key, read_only=True) as source:
         found = source.one(checked_id(campaign))
+    _show(found, as_json=as_json)
+
+
+def _show(found: Json, *, as_json: bool) -> None:
     if as_json:
         _print_json(found)
         return

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import httpx
 
@@ -28,7 +29,15 @@ def refuse_problem(reply: httpx.Response) -> None:
         return
     reply.read()
     try:
-        detail = reply.json()["detail"]
+        explained = explain(reply.json())
     except (ValueError, KeyError, TypeError):
-        detail = "not a reply of Prudent; check --url"
-    fail(f"the server answered {reply.status_code}: {detail}")
+        explained = "not a reply of Prudent; check --url"
+    fail(f"the server answered {reply.status_code}: {explained}")
+
+
+def explain(problem: dict[str, Any]) -> str:
+    """What a problem says, with what is wrong with each field if its detail only names them. Raises KeyError."""
+    detail: str = problem["detail"]
+    if not detail.startswith("invalid fields"):
+        return detail
+    return "; ".join(f"{one['field']}: {one['message']}" for one in problem["errors"])

@@ -24,6 +24,12 @@ logger = structlog.get_logger(__name__)
 LOG_SECONDS = 1.0
 """At most one line about rejected requests per interval: guessing keys must not fill the disk."""
 _LOCALHOST = re.compile(rb"(localhost|127(\.[0-9]{1,3}){3}|\[::1\])(:[0-9]+)?", re.IGNORECASE)
+_WHY_NOT = (
+    "this request needs an API key, in X-API-Key or as Authorization: Bearer",
+    "the API key of this request is not valid: it is mistyped, or was revoked",
+    "this request has several API keys: send one, in X-API-Key or as Authorization: Bearer",
+)
+"""What is wrong with a request that has no key, one, or more."""
 CHALLENGE = 'Bearer realm="prudent"'
 LOGIN = "/dashboard/login"
 ROLE = "prudent.role"
@@ -74,7 +80,7 @@ class RequireKey:
             return
         else:
             self._log(scope, "no valid key")
-            body = problem(401, "this request needs a valid API key, in X-API-Key or as Authorization: Bearer")
+            body = problem(401, _WHY_NOT[min(2, len(presented_keys(scope["headers"])))])
             challenge = CHALLENGE
         await respond(body, {"WWW-Authenticate": challenge})(scope, receive, send)
 

@@ -137,6 +137,27 @@ class CountRequests:
                 count()
 
 
+class AnswerHead:
+    """Answers HEAD as GET is answered. Servers leave out the body."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve; the route is noted where a request's count looks for it."""
+        if scope["type"] != "http" or scope["method"] != "HEAD":
+            await self._app(scope, receive, send)
+            return
+        asked = {**scope, "method": "GET"}
+
+        async def note(message: Message) -> None:
+            if "route" in asked:
+                scope["route"] = asked["route"]
+            await send(message)
+
+        await self._app(asked, receive, note)
+
+
 class StrictRoute(APIRoute):
     """A route that refuses query parameters that it does not have, or that come twice, as bodies refuse such fields."""
 
