@@ -135,6 +135,29 @@ def test_restricted_choice(api: httpx.Client, make: Callable[[], Json], fields: 
 
 
 @MODELS
+def test_more_places_by_selecting_again(api: httpx.Client, make: Callable[[], Json], fields: Json) -> None:
+    """X16. A page with two places would show one arm twice, or a worse one above a better one."""
+    request = make()
+    campaign_id = taught(api, request, "b", **fields)
+    names = [arm["arm_id"] for arm in request["arms"]]
+    before = read(api, campaign_id)["observations"]
+    places: list[Json] = []
+    for _ in names:
+        asked: Json = {"exclude": [one["arm_id"] for one in places], "explore": False, "decision_id": new_id("place")}
+        places.append(select(api, campaign_id, **asked, **fields))
+        assert select(api, campaign_id, **asked, **fields) == places[-1]
+    assert places[0]["arm_id"] == "b"
+    assert sorted(one["arm_id"] for one in places) == names
+    assert all(one["estimate"] < places[0]["estimate"] for one in places[1:])
+    full = {"campaign_id": campaign_id, "exclude": names, **fields}
+    problem(api.post("/select", json=full), 422, "arms")
+    rewarded = [reward(api, one["decision_id"], 0.5) for one in places]
+    assert [(one["arm_id"], one["sequence"] - before) for one in rewarded] == [
+        (one["arm_id"], number) for number, one in enumerate(places, start=1)
+    ]
+
+
+@MODELS
 @pytest.mark.parametrize(
     ("restriction", "field"),
     [
