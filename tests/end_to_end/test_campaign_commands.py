@@ -185,7 +185,16 @@ def test_the_commands_of_the_page_work(
     for url in others:
         assert "ok" in prudent("verify", "--database-url", url).stdout
     commands = printed("Campaigns")
-    assert [line.split()[2] for line in commands] == ["list", "show", "pause", "activate", "archive", "delete"]
+    assert [line.split()[2] for line in commands] == [
+        "create",
+        "list",
+        "show",
+        "pause",
+        "activate",
+        "archive",
+        "delete",
+    ]
+    (tmp_path / "campaign.json").write_text(json.dumps(shared()))
     for line in commands:
         result = prudent(*line.split()[1:], answer="dose-advice\n" if "delete" in line else None)
         assert result.exit_code == 0, f"{line}: {result.stderr}"
