@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prudent.core.confidence import ConfidenceSettings
+from prudent.core.encoding import FeatureMap
 from prudent.core.estimators import ExactMinimizer
 from prudent.core.exploration import ExplorationRule, Scores, Standing, choose
 from prudent.core.measures import Expectile, ExpectileLoss
-from prudent.core.policy import FeatureMap, Policy
+from prudent.core.policy import Policy
 
 MEANS = np.array([0.4, 0.5, 0.6])
 SPREAD = 0.1

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from prudent.core.confidence import ConfidenceSettings
+from prudent.core.encoding import FeatureMap
 from prudent.core.estimators import Estimator, ExactMinimizer, OnePass, OnlineGradient, Ridge
 from prudent.core.exploration import Choice, ExplorationRule, Scores, Standing, choose
 from prudent.core.measures import Expectile, Mean, Measure
-from prudent.core.policy import FeatureMap, Policy
+from prudent.core.policy import Policy
 from prudent.core.snapshot import CorruptSnapshotError
 
 

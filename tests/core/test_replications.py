@@ -8,9 +8,10 @@ from benchmarks.coverage_settings import curvatures
 from benchmarks.replications import Dials, ExpectileLearner, play
 from benchmarks.small_matrices import ridge_solution
 from prudent.core.confidence import ConfidenceSettings
+from prudent.core.encoding import FeatureMap
 from prudent.core.estimators import ExactMinimizer
 from prudent.core.measures import Entropic, Expectile, ExpectileLoss
-from prudent.core.policy import FeatureMap, Policy
+from prudent.core.policy import Policy
 from prudent_simulator.environments import Sampler, environment_of
 
 ROUNDS, RUNS, WARMUP, ALPHA = 250, 3, 5, 0.1

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from prudent.core.confidence import Confidence, ConfidenceSettings
+from prudent.core.encoding import FeatureMap
 from prudent.core.estimators import ExactMinimizer
 from prudent.core.measures import EntropicLoss, Expectile, ExpectileLoss, SquaredLoss
-from prudent.core.policy import FeatureMap, Policy
+from prudent.core.policy import Policy
 from prudent.core.theory import (
     Constants,
     bonus_multiplier,

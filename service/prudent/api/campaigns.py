@@ -25,6 +25,7 @@ from prudent.api.requests import (
     CampaignChange,
     ObservationBatch,
     ObservationItem,
+    RestartRequest,
     decode_cursor,
     documented,
     encode_cursor,
@@ -44,6 +45,7 @@ from prudent.ledger.commands import (
     DeleteCampaign,
     Describe,
     Observe,
+    RestartCampaign,
     WarmStart,
 )
 from prudent.ledger.ledger import Ledger
@@ -64,6 +66,7 @@ def campaign_routes(ledger: Ledger, read: Reader, bodies: Bodies) -> APIRouter:
     router = APIRouter(tags=["campaigns"], responses=PROBLEMS, route_class=StrictRoute)
     read_creation = bodies.of(CampaignConfiguration)
     read_change = bodies.of(CampaignChange)
+    read_restart = bodies.of(RestartRequest)
 
     @router.post(
         "/campaigns",
@@ -118,12 +121,24 @@ def campaign_routes(ledger: Ledger, read: Reader, bodies: Bodies) -> APIRouter:
         response_class=Response,
     )
     async def change_campaign(campaign_id: CampaignPath, request: Request) -> Response:
-        """Change the description, the status, or those settings of the algorithm that affect only exploration."""
+        """Change the description, the status, or what may change of the algorithm: how it explores and forgets."""
         change = await read_change(request)
         record = await ledger.administer(
             ChangeCampaign(campaign_id, change.description, change.status, change.algorithm)
         )
         return _campaign(record)
+
+    @router.post(
+        "/campaigns/{campaign_id}/restart",
+        operation_id="restartCampaign",
+        responses={200: {"model": CampaignReply}},
+        openapi_extra=documented(RestartRequest),
+        response_class=Response,
+    )
+    async def restart_campaign(campaign_id: CampaignPath, request: Request) -> Response:
+        """Start again from a row of the log: earlier observations no longer count. Repeated with 1, all count again."""
+        restart = await read_restart(request)
+        return _campaign(await ledger.administer(RestartCampaign(campaign_id, restart.first)))
 
     @router.delete(
         "/campaigns/{campaign_id}",

@@ -9,27 +9,29 @@ if there were no lane. See docs/decisions/0034-fast-lane.md.
 import asyncio
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 import orjson
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Path, Request, Response
 from pydantic import BaseModel, ValidationError
 
 from prudent.api.problems import describe_error, describe_validation, is_not_json, respond_to
 from prudent.api.rendering import json_reply, render_decision, render_receipt
-from prudent.api.replies import PROBLEMS, RewardBatchReply, RewardReply, SelectBatchReply, SelectReply
-from prudent.api.requests import RewardBatch, RewardRequest, SelectBatch, SelectRequest, documented
+from prudent.api.replies import PROBLEMS, CorrectionReply, RewardBatchReply, RewardReply, SelectBatchReply, SelectReply
+from prudent.api.requests import CorrectionRequest, RewardBatch, RewardRequest, SelectBatch, SelectRequest, documented
 from prudent.api.server.authentication import admits
 from prudent.api.server.bodies import BREATH_BYTES, Bodies, Raw, as_given, matrix_of
 from prudent.api.server.middleware import Headers, Requests, StrictRoute, guarded
 from prudent.campaigns import Given
 from prudent.errors import InvalidCommandError
-from prudent.ledger.commands import Command, Reward, Select
+from prudent.identifiers import ID_PATTERN
+from prudent.ledger.commands import Command, Correct, Reward, Select
 from prudent.ledger.ledger import Ledger
 from prudent.ledger.outcomes import Failed
 from prudent.observability.logs import request_id
 from prudent.security.keys import KeyRing
 
+DecisionPath = Annotated[str, Path(pattern=ID_PATTERN, description="Decision id.")]
 TURN_SECONDS = 0.01
 """After so much of rendering, other requests get a turn."""
 Item = TypeVar("Item", bound=BaseModel)
@@ -75,6 +77,7 @@ def decision_routes(ledger: Ledger, bodies: Bodies) -> APIRouter:
     """``/select``, ``/reward`` and their batches."""
     router = APIRouter(tags=["decisions"], responses=PROBLEMS, route_class=StrictRoute)
     read_select, read_reward = bodies.of(SelectRequest), bodies.of(RewardRequest)
+    read_correction = bodies.of(CorrectionRequest)
     read_selects = bodies.batches_of(SelectBatch, item_reader(bodies.validator(SelectRequest), select_command))
     read_rewards = bodies.batches_of(RewardBatch, item_reader(bodies.validator(RewardRequest), reward_command))
 
@@ -107,6 +110,22 @@ def decision_routes(ledger: Ledger, bodies: Bodies) -> APIRouter:
         """
         receipt = await ledger.submit(reward_command(await read_reward(request)))
         return json_reply(render_receipt(receipt))
+
+    @router.post(
+        "/decisions/{decision_id}/correction",
+        operation_id="correctReward",
+        responses={200: {"model": CorrectionReply}},
+        openapi_extra=documented(CorrectionRequest),
+        response_class=Response,
+    )
+    async def correct_reward(decision_id: DecisionPath, request: Request) -> Response:
+        """Replace the reward of a decision, or take it back with null: the campaign learns as if it had been so.
+
+        The log keeps both. The campaign's state is folded anew from its log before its next use.
+        """
+        correction = await read_correction(request)
+        receipt = await ledger.correct(Correct(decision_id, correction.reward, correction.reason))
+        return json_reply(receipt._asdict())
 
     @router.post(
         "/select/batch",

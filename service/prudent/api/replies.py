@@ -135,6 +135,20 @@ class RewardReply(BaseModel):
     learned: bool = Field(description="false while the campaign is paused.")
 
 
+class CorrectionReply(BaseModel):
+    """A correction, durable before this reply, and learned before the campaign's next one."""
+
+    decision_id: str
+    campaign_id: str
+    arm_id: str
+    reward: float | None = Field(description="As it counts now; null for one that was taken back.")
+    previous: float | None = Field(description="As it counted before this request.")
+    original: float = Field(description="As it was first recorded.")
+    sequence: int = Field(description="The correction's place in the campaign's log.")
+    corrects: int = Field(description="The reward's place in the campaign's log.")
+    duplicate: bool = Field(description="Whether the reward counted so before; then nothing was recorded.")
+
+
 class ItemStatus(BaseModel):
     """The status that an item of a batch would have had as a request of its own."""
 

@@ -202,11 +202,14 @@ class LoggedRewardReply(BaseModel):
     arm_id: str = Field(
         description="The arm that the reward was learned for: the decision's, unless the reward named another."
     )
-    reward: float
+    reward: float | None = Field(description="As it counts now; null for one that was taken back.")
     source: Literal["reward", "default"]
     sequence: int = Field(description="Its place in the campaign's log, from 1.")
     learned: bool = Field(description="false while the campaign is paused.")
     observed_at: datetime
+    original: float | None = Field(description="As it was first recorded, if it was corrected since.")
+    corrected_at: datetime | None = Field(description="When it was last corrected.")
+    reason: str | None = Field(description="Of the last correction.")
 
 
 class LoggedDecisionReply(DecisionReply):
@@ -260,7 +263,9 @@ def _render_decision(logged: LoggedDecision, page: LogPage) -> dict[str, Any]:
 
 
 def _render_reward(reward: LearnedReward, is_learned: bool | None) -> dict[str, Any]:
-    return reward._asdict() | {"learned": is_learned, "observed_at": render_instant(reward.observed_at)}
+    corrected = None if reward.corrected_at is None else render_instant(reward.corrected_at)
+    rendered = {"learned": is_learned, "observed_at": render_instant(reward.observed_at), "corrected_at": corrected}
+    return reward._asdict() | rendered
 
 
 def render_campaign_report(report: CampaignReport) -> dict[str, Any]:

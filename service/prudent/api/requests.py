@@ -15,6 +15,7 @@ from prudent.campaigns.values import (
     ARMS_MAX,
     DESCRIPTION_MAX,
     DIMENSION_MAX,
+    INTEGER_MAX,
     Feature,
     FeatureObject,
     Identifier,
@@ -159,6 +160,21 @@ class CampaignChange(Schema):
     algorithm: AlgorithmChange | None = None
 
 
+class RestartRequest(Schema):
+    """From where on a campaign's log counts."""
+
+    first: Annotated[
+        int, Field(alias="from", ge=1, le=INTEGER_MAX, description="Sequence number of the first row that counts.")
+    ]
+
+
+class CorrectionRequest(Schema):
+    """What a decision's reward should have been."""
+
+    reward: Annotated[RewardValue | None, Field(description="Null takes the reward back.")]
+    reason: Annotated[str, Field(min_length=1, max_length=500, description="Kept in the log beside it.")]
+
+
 class ArmRequest(Schema):
     """An arm to add."""
 
@@ -188,6 +204,8 @@ EXAMPLES: dict[type[BaseModel], dict[str, Any]] = {
         "arms": [{"arm_id": "a", "features": [0.9, 0.1, 0.0]}, {"arm_id": "b", "features": [0.1, 0.9, 0.0]}],
     },
     RewardRequest: {"decision_id": "visit-0001", "reward": 1.25},
+    CorrectionRequest: {"reward": 1.5, "reason": "The scale was read wrongly."},
+    RestartRequest: {"from": 1},
     ObservationBatch: {"items": [{"observation_id": "2025-001", "arm_id": "a", "features": [1, 0, 0], "reward": 0.7}]},
 }
 """Of every body in the documentation; each works as printed, in this order."""

@@ -107,6 +107,18 @@ UniformShare = Annotated[
     float,
     Field(ge=0, le=1, description="Share of decisions that go to a uniformly drawn eligible arm."),
 ]
+
+
+class Forgetting(Schema):
+    """What an observation weighs falls by half with every half-life of later observations of the campaign."""
+
+    half_life: Annotated[int, Field(ge=10, le=1_000_000_000, description="In observations.")]
+
+
+ForgettingRule = Annotated[
+    Forgetting | None,
+    Field(description="Null: nothing is forgotten. linucb, linucb-onepass-cr, and linucb-cr for measures with a loss."),
+]
 AlgorithmName = Literal["linucb", "linucb-cr", "linucb-ogd-cr", "linucb-onepass-cr"]
 
 
@@ -134,6 +146,7 @@ class Algorithm(Schema):
         Field(description="2 by default with the randomized rule, 0 with the optimistic one or exploration 0."),
     ] = None
     uniform_share: UniformShare = 0.0
+    forgetting: ForgettingRule = None
     parameter_bound: Annotated[Positive, Field(description="S, bound on the parameter's norm.")] | None = None
     projection: Annotated[bool, Field(description="Keep the estimate's norm within parameter_bound.")] = True
     feature_bound: Annotated[Positive, Field(description="L, bound on the features' norm.")] = 1.0
@@ -180,7 +193,7 @@ class Algorithm(Schema):
 
 
 class AlgorithmChange(Schema):
-    """The algorithm settings that can change at run time: those of the index. Absent fields are left unchanged."""
+    """The algorithm settings that can change at run time. Absent fields are left unchanged."""
 
     noise_scale: Positive | None = None
     exploration: Exploration = 1.0
@@ -190,6 +203,7 @@ class AlgorithmChange(Schema):
     warmup: Warmup = 2
     floor: Floor = 2.0
     uniform_share: UniformShare = 0.0
+    forgetting: ForgettingRule = None
 
 
 class RewardRules(Schema):

@@ -6,7 +6,7 @@ from prudent.campaigns.configuration import CampaignConfiguration, MultiArmedMod
 from prudent.campaigns.resolution import WITH_LIMITS, encoder_of
 from prudent.campaigns.values import known
 from prudent.core.confidence import ConfidenceSettings
-from prudent.core.encoding import Encoder
+from prudent.core.encoding import Encoder, FeatureMap
 from prudent.core.estimators import (
     Estimator,
     ExactMinimizer,
@@ -18,7 +18,7 @@ from prudent.core.estimators import (
 )
 from prudent.core.exploration import ExplorationRule
 from prudent.core.measures import Measure
-from prudent.core.policy import FeatureMap, Policy
+from prudent.core.policy import Policy
 from prudent.core.self_scaled import ESTIMATION_RIDGE
 
 
@@ -45,6 +45,7 @@ def build_policy(creation: CampaignConfiguration, current: CampaignConfiguration
         centred=is_centred,
         fresh_estimator=lambda blocks: _estimator(creation, measure, blocks, feature_map.model_dimension),
         keeps_seen=not isinstance(creation.model, MultiArmedModel) and creation.model.features is not None,
+        half_life=0 if creation.algorithm.forgetting is None else creation.algorithm.forgetting.half_life,
     )
 
 

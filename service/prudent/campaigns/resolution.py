@@ -236,6 +236,7 @@ def _resolve_algorithm(requested: CampaignConfiguration, rule: ExplorationRuleNa
             "linucb-onepass-cr",
         )
     _check_conditioning(algorithm, measure)
+    _check_forgetting(algorithm, measure)
     updates: dict[str, object] = {"exploration_rule": rule}
     if algorithm.floor is None:
         # an exploration of 0 asks for the best estimate, always
@@ -279,6 +280,19 @@ def _check_limits(algorithm: Algorithm, model: Model, measure: Measure) -> None:
             )
     if algorithm.floor:
         raise InvalidConfigurationError("algorithm.floor", f"the bonus {bonus} has a floor of its own: leave it 0")
+
+
+def _check_forgetting(algorithm: Algorithm, measure: Measure) -> None:
+    """Refuse what cannot forget."""
+    field = "algorithm.forgetting"
+    if algorithm.forgetting is None:
+        return
+    if algorithm.name == "linucb-ogd-cr":
+        raise InvalidConfigurationError(field, "linucb-ogd-cr cannot forget: leave this null, or use linucb-onepass-cr")
+    if algorithm.name == "linucb-cr" and measure.stages is not None:
+        raise InvalidConfigurationError(field, f"for the {measure.noun} only linucb-onepass-cr can forget")
+    if algorithm.bonus in {"self-scaled", "self-normalized"}:
+        raise InvalidConfigurationError(field, f"the bonus {algorithm.bonus} cannot forget: leave this null")
 
 
 def _check_self_scaled(algorithm: Algorithm, measure: Measure) -> None:

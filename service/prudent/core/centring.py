@@ -28,7 +28,7 @@ class Centre:
         self._rewards = np.empty(0)
         self._count = 0
         self.value = self._spread = 0.0
-        self._marked = (0, 0.0, 0.0)
+        self._marked, self._marked_rewards = (0, 0.0, 0.0), self._rewards
 
     @property
     def spread(self) -> float:
@@ -49,15 +49,25 @@ class Centre:
         before, self.value, self._spread = self.value, self._risk(rewards), float(np.std(rewards))
         return self.value - before
 
+    def forget(self, half_life: int) -> None:
+        """Leave out rewards that are older than a half-life, once there are twice as many; the centre stays until then.
+
+        half_life: in rewards. Of more than `REWARDS_MAX` rewards the centre has been taken for good.
+        """
+        if 2 * half_life < self._count < REWARDS_MAX:
+            self._rewards = self._rewards[self._count - half_life : self._count].copy()
+            self._count = half_life
+
     def mark(self) -> None:
         """Remember this state for `restore`; rewards that are no longer needed are dropped."""
         if self._count >= REWARDS_MAX and len(self._rewards):
             self._rewards = np.empty(0)
-        self._marked = self._count, self.value, self._spread
+        self._marked, self._marked_rewards = (self._count, self.value, self._spread), self._rewards
 
     def restore(self) -> None:
         """Return to the mark."""
         self._count, self.value, self._spread = self._marked
+        self._rewards = self._marked_rewards
 
     def arrays(self) -> StateArrays:
         """Return the complete state as copies."""

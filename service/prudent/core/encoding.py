@@ -309,3 +309,45 @@ def encoder(
         np.array([0.0 if one.center is None else one.center for one in features]),
         np.array([np.inf if one.is_learned else one.scale for one in features]),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureMap:
+    """Plain numbers as the application sends them -> features as the model sees them.
+
+    All other schemas have a `Encoder`.
+
+    center, scale: (d,). The model's features are (x - center)/scale, then a constant 1 if ``intercept``.
+    """
+
+    center: NDArray[np.float64]
+    scale: NDArray[np.float64]
+    intercept: bool
+    _is_unscaled: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_is_unscaled", not self.center.any() and bool((self.scale == 1.0).all()))
+
+    @property
+    def dimension(self) -> int:
+        """Dimension of the features as sent."""
+        return len(self.center)
+
+    @property
+    def model_dimension(self) -> int:
+        """Dimension of the features as the model sees them."""
+        return len(self.center) + self.intercept
+
+    def __call__(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
+        """features: (..., d); returns (..., d) or (..., d + 1)."""
+        scaled = features if self._is_unscaled else (features - self.center) / self.scale
+        if not self.intercept:
+            return scaled
+        mapped = np.empty((*features.shape[:-1], self.model_dimension))
+        mapped[..., :-1] = scaled
+        mapped[..., -1] = 1.0
+        return mapped
+
+    def parts(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Contributions by feature: every column is one."""
+        return columns

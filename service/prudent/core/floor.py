@@ -28,6 +28,7 @@ class FloorCounts:
         self.weighed = [0.0] * arms
         self._repeats = [0] * arms
         self._lowest = [0.0] * arms
+        self._forgotten = [0.0] * arms
         self.mark()
 
     def add_arm(self) -> None:
@@ -36,6 +37,7 @@ class FloorCounts:
         self.weighed.append(0.0)
         self._repeats.append(0)
         self._lowest.append(0.0)
+        self._forgotten.append(0.0)
 
     def observe(self, arm: int, reward: float) -> None:
         """Count one observation."""
@@ -49,17 +51,25 @@ class FloorCounts:
     def _weigh(self, arm: int) -> None:
         count, repeats = self.counts[arm], self._repeats[arm]
         weight = CONSTANT_WEIGHT if count - repeats == 1 else REPEAT_WEIGHT
-        self.weighed[arm] = count - repeats + weight * repeats
+        self.weighed[arm] = max(0.0, count - repeats + weight * repeats - self._forgotten[arm])
+
+    def forget(self, share: float) -> None:
+        """Multiply what every arm's observations count by this share."""
+        for arm, weighed in enumerate(self.weighed):
+            self._forgotten[arm] += (1.0 - share) * weighed
+            self.weighed[arm] = share * weighed
 
     def mark(self) -> None:
         """Remember this state for ``restore``."""
         self._marked = self.counts.copy(), self.weighed.copy(), self._repeats.copy(), self._lowest.copy()
+        self._marked_forgotten = self._forgotten.copy()
 
     def restore(self) -> None:
         """Return to the mark."""
         counts, weighed, repeats, lowest = self._marked
         self.counts, self.weighed = counts.copy(), weighed.copy()
         self._repeats, self._lowest = repeats.copy(), lowest.copy()
+        self._forgotten = self._marked_forgotten.copy()
 
     def arrays(self) -> StateArrays:
         """Return the state, for a snapshot."""
@@ -67,6 +77,7 @@ class FloorCounts:
             "arm_counts": np.array(self.counts, dtype=np.int64),
             "arm_repeats": np.array(self._repeats, dtype=np.int64),
             "arm_lowest_rewards": np.array(self._lowest, dtype=np.float64),
+            "arm_forgotten": np.array(self._forgotten, dtype=np.float64),
         }
 
     def load(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
@@ -76,6 +87,7 @@ class FloorCounts:
         if any(one.shape != (known,) or one.dtype != np.int64 for one in (counts, repeats)) or known > len(self.counts):
             raise ValueError(f"arm_counts and arm_repeats must be int64 arrays of at most {len(self.counts)} arms")
         self._lowest[:known] = take(arrays, "arm_lowest_rewards", (known,)).tolist()
+        self._forgotten[:known] = take(arrays, "arm_forgotten", (known,)).tolist()
         self.counts[:known], self._repeats[:known] = counts.tolist(), repeats.tolist()
         for arm in range(known):
             if self.counts[arm]:

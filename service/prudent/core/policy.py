@@ -6,7 +6,6 @@ clocks or databases.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -15,11 +14,12 @@ from scipy.linalg.blas import dnrm2
 
 from prudent.core.centring import Centre
 from prudent.core.confidence import Confidence, ConfidenceSettings
-from prudent.core.encoding import Encoder
+from prudent.core.encoding import Encoder, FeatureMap
 from prudent.core.estimators import Estimator
 from prudent.core.estimators.blocks import check_observation
 from prudent.core.exploration import Scores
 from prudent.core.floor import FloorCounts
+from prudent.core.forgetting import Forgets, Forgetting
 from prudent.core.intervals import RiskIntervals, risk_intervals
 from prudent.core.measures import Measure
 from prudent.core.scaling import Observed, Scaling, Seen
@@ -37,48 +37,6 @@ class SolverCounts(NamedTuple):
 
 
 _NO_FITS = SolverCounts(0, 0, 0)
-
-
-@dataclass(frozen=True, slots=True)
-class FeatureMap:
-    """Plain numbers as the application sends them -> features as the model sees them.
-
-    All other schemas have a `prudent.core.encoding.Encoder`.
-
-    center, scale: (d,). The model's features are (x - center)/scale, then a constant 1 if ``intercept``.
-    """
-
-    center: NDArray[np.float64]
-    scale: NDArray[np.float64]
-    intercept: bool
-    _is_unscaled: bool = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "_is_unscaled", not self.center.any() and bool((self.scale == 1.0).all()))
-
-    @property
-    def dimension(self) -> int:
-        """Dimension of the features as sent."""
-        return len(self.center)
-
-    @property
-    def model_dimension(self) -> int:
-        """Dimension of the features as the model sees them."""
-        return len(self.center) + self.intercept
-
-    def __call__(self, features: NDArray[np.float64]) -> NDArray[np.float64]:
-        """features: (..., d); returns (..., d) or (..., d + 1)."""
-        scaled = features if self._is_unscaled else (features - self.center) / self.scale
-        if not self.intercept:
-            return scaled
-        mapped = np.empty((*features.shape[:-1], self.model_dimension))
-        mapped[..., :-1] = scaled
-        mapped[..., -1] = 1.0
-        return mapped
-
-    def parts(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Contributions by feature: every column is one."""
-        return columns
 
 
 class _Learned(NamedTuple):
@@ -118,10 +76,11 @@ class Policy:
         centred: bool,
         fresh_estimator: Callable[[int], Estimator] | None = None,
         keeps_seen: bool = False,
+        half_life: int = 0,
     ) -> None:
         """fresh_estimator: for so many blocks; required where centres and scales are learned.
 
-        keeps_seen: whether to count what the learned rows held of each feature.
+        keeps_seen: whether to count what the learned rows held of each feature. half_life: see `Forgetting`.
         """
         self.loss = measure.loss
         self.is_staged = measure.stages is not None
@@ -137,6 +96,8 @@ class Policy:
         self.scaling = Scaling(feature_map.dimension) if is_learned else None
         self.seen = Seen(feature_map.dimension) if keeps_seen else None
         self._categories = _categories_of(feature_map)
+        self.forgetting: Forgetting | None = None
+        """None until something is to be forgotten."""
         self._fresh_estimator = fresh_estimator
         self._earlier_counts = _NO_FITS
         self._kept: _Learned | None = None
@@ -151,6 +112,7 @@ class Policy:
         self._sums = ScoreSums(self.loss, arms, len(estimator.theta)) if is_self_scaled else None
         self._changed: set[int] = set()
         self.set_index(confidence, exploration)
+        self.set_half_life(half_life)
 
     def set_index(self, confidence: ConfidenceSettings, exploration: float) -> None:
         """Change the settings of the index; what has been learned stays.
@@ -171,6 +133,19 @@ class Policy:
             self.confidence = Confidence(self.loss, confidence, blocks, dimension, blocks_at_creation=at_creation)
         self._everything_is_stale = True
         self.version += 1
+
+    def set_half_life(self, half_life: int) -> None:
+        """Forget with another half-life from now on, in observations; 0 for none. Raises ValueError if that cannot be.
+
+        Part of the fold: to be called where the log says so, and not within what a mark may undo.
+        """
+        if self.forgetting is None and half_life:
+            if not isinstance(self.estimator, Forgets) or self.is_self_scaled:
+                raise ValueError("this estimator cannot forget")
+            self.forgetting = Forgetting(0)
+        if self.forgetting is not None:
+            self.forgetting.change(half_life)
+            self.version += 1
 
     def add_arm(self, *, has_block: bool) -> None:
         """Register one more arm. has_block: whether it has parameters of its own (disjoint model)."""
@@ -200,6 +175,8 @@ class Policy:
             blocks, dimension = self.estimator.theta.shape
             check_observation(block, blocks, dimension, x, reward)  # before anything changes
         self._mark_parts()
+        if self.forgetting is not None:
+            self._forget(self.forgetting)
         if self.scaling is not None and self.scaling.add(Observed(block, features, reward)):
             self._learn_again(self.scaling)
             x = self.feature_map(features)
@@ -213,6 +190,17 @@ class Policy:
             # a score is that at the estimate just after its observation, whenever the estimate is next asked for
             self._changed.update(self.estimator.refresh())
             self._sums.observe(block, arm, reward - self.center, float(self.estimator.theta[block] @ x))
+
+    def _forget(self, forgetting: Forgetting) -> None:
+        """Forget a step before the next observation is learned, where one is due."""
+        share = forgetting.observe()
+        if share is None:
+            return
+        assert isinstance(self.estimator, Forgets)  # noqa: S101  # `set_half_life` has looked
+        self.estimator.forget(share)
+        self.floor_counts.forget(share)
+        if self.centre is not None:
+            self.centre.forget(forgetting.half_life)
 
     def _learn(self, block: int, x: NDArray[np.float64], reward: float) -> None:
         if self.centre is not None and self.centre.observe(reward) and self.is_centred:
@@ -348,9 +336,9 @@ class Policy:
         self.features_above_bound = self._marked
         self.set_index(self.confidence.settings, self.exploration)
 
-    def _parts(self) -> list[Centre | Scaling | Seen | ScoreSums | FloorCounts]:
+    def _parts(self) -> list[Centre | Scaling | Seen | ScoreSums | FloorCounts | Forgetting]:
         """What is learned beside the estimator."""
-        parts = (self.centre, self.scaling, self.seen, self._sums, self.floor_counts)
+        parts = (self.centre, self.scaling, self.seen, self._sums, self.floor_counts, self.forgetting)
         return [part for part in parts if part is not None]
 
     def dump(self) -> bytes | None:
@@ -367,6 +355,8 @@ class Policy:
         blocks = len(self.estimator.theta)
         try:
             above_bound = int(arrays.pop("features_above_bound"))
+            if "forgetting" in arrays and self.forgetting is None:
+                self.forgetting = Forgetting(0)
             self.estimator.load(arrays)
             for part in self._parts():
                 part.load(arrays)

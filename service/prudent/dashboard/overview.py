@@ -130,7 +130,8 @@ def read_overview(connection: Connection, campaign_id: str) -> Overview | None:
     sample = reports.sample_rewards(connection, row.key, row.head)
     rewards: dict[str, list[float]] = {}
     for one in sample:
-        rewards.setdefault(one.arm_id, []).append(one.reward)
+        if one.reward is not None:
+            rewards.setdefault(one.arm_id, []).append(one.reward)
     configuration, arms = stored(row.configuration), campaigns.read_arms(connection, [row.key])[row.key]
     return Overview(
         row=row,

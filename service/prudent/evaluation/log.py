@@ -4,8 +4,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from prudent.campaigns import CampaignConfiguration
+from prudent.ledger.amendments import amendments_of
 from prudent.ledger.importing import BeginImport, Import, ImportDecisions, ImportObservations
-from prudent.store.tables import ArmRow, DecisionRow, LogRow
+from prudent.store.log import fold_row
+from prudent.store.tables import OBSERVATION, ArmRow, DecisionRow, LogRow
 from prudent.transfer.reading import ImportReader
 
 
@@ -47,7 +49,18 @@ def read_export(
         elif isinstance(step, ImportDecisions):
             decisions += step.rows
     assert begun is not None  # noqa: S101  # the reader raises for a file without a header
-    return CampaignLog(begun.creation, begun.configuration, list(begun.arms), rows, decisions)
+    return CampaignLog(begun.creation, begun.configuration, list(begun.arms), _as_corrected(rows), decisions)
+
+
+def _as_corrected(rows: list[LogRow]) -> list[LogRow]:
+    """The observations of a log with their last rewards; without those that were taken back."""
+    amended = amendments_of((fold_row(row) for row in rows if row.kind != OBSERVATION), len(rows))
+    kept = []
+    for row in rows:
+        value = row.reward if row.decision_id is None else amended.rewards.get(row.decision_id, row.reward)
+        if row.kind == OBSERVATION and value is not None:
+            kept.append(row._replace(reward=value))
+    return kept
 
 
 def _steps(reader: ImportReader, pieces: Iterable[bytes], on_piece: Callable[[int], None]) -> Iterator[Import]:

@@ -27,14 +27,18 @@ from prudent.ledger.commands import (
     DeleteCampaign,
     EndSession,
     Floats,
+    RestartCampaign,
 )
+from prudent.ledger.correcting import append_setting
 from prudent.ledger.importing import Import, take_step
 from prudent.store import campaigns, categories, decisions, keys, log
 from prudent.store.campaigns import CampaignRow
 from prudent.store.statements import features_to_bytes
 from prudent.store.tables import ArmRow, CategoryRow
 
-Administration = CreateCampaign | ChangeCampaign | DeleteCampaign | AddArm | ChangeArm | Import | EndSession
+Administration = (
+    CreateCampaign | ChangeCampaign | RestartCampaign | DeleteCampaign | AddArm | ChangeArm | Import | EndSession
+)
 """A command that is executed in a transaction of its own."""
 
 
@@ -125,7 +129,7 @@ def _create(command: CreateCampaign, connection: Connection, now: int) -> Campai
 
 
 @administer.register
-def _change(command: ChangeCampaign, connection: Connection, _now: int) -> CampaignRecord:
+def _change(command: ChangeCampaign, connection: Connection, now: int) -> CampaignRecord:
     row = _locked(connection, command.campaign_id)
     configuration = stored(row.configuration)
     values: dict[str, Any] = {}
@@ -135,6 +139,9 @@ def _change(command: ChangeCampaign, connection: Connection, _now: int) -> Campa
             changed = resolve_change(configuration, command.algorithm)
         except InvalidConfigurationError as error:
             raise InvalidCommandError(error.message, field=error.field) from None
+        if changed.algorithm.forgetting != configuration.algorithm.forgetting:
+            half_life = 0 if changed.algorithm.forgetting is None else changed.algorithm.forgetting.half_life
+            append_setting(connection, row.key, {"half_life": half_life}, now)
         if changed.algorithm.warmup > configuration.algorithm.warmup:
             _recount_plays(connection, row.key)
     if command.description is not None:
@@ -145,6 +152,17 @@ def _change(command: ChangeCampaign, connection: Connection, _now: int) -> Campa
         values |= {"status": command.status, "learn_limit": row.head if command.status == "paused" else None}
     if values:
         campaigns.update_campaign(connection, row.key, values)
+    return _record(connection, row.key)
+
+
+@administer.register
+def _restart(command: RestartCampaign, connection: Connection, now: int) -> CampaignRecord:
+    row = _locked(connection, command.campaign_id)
+    if command.first > row.head:
+        raise InvalidCommandError(
+            f"must be at most {row.head}, the last row of the campaign's log; received {command.first}", field="from"
+        )
+    append_setting(connection, row.key, {"restart": command.first}, now)
     return _record(connection, row.key)
 
 

@@ -6,6 +6,7 @@ from sqlalchemy import Connection
 
 from prudent.clock import Clock
 from prudent.ledger import selection
+from prudent.ledger.amendments import AmendedError
 from prudent.ledger.commands import Command, Select
 from prudent.ledger.loading import AnotherDatabaseError, catch_up, open_state, use_snapshot
 from prudent.ledger.quarantine import BAD_ROWS
@@ -198,6 +199,10 @@ class Basis:
                     continue
                 if state.sequence != state.target:
                     catch_up(self.connection, state)
+            except AmendedError:
+                self.states.drop(key)
+                self.behind.add(key)
+                continue
             except BAD_ROWS as error:
                 self.states.drop(key)
                 quarantine.put(key, standing.campaign_id, error, self._clock())

@@ -236,6 +236,23 @@ class ChangeCampaign(SingleCommand):
 
 
 @dataclass(frozen=True, slots=True)
+class RestartCampaign(SingleCommand):
+    """Have the log count from one of its rows on. first: its sequence number."""
+
+    campaign_id: str
+    first: int
+
+
+@dataclass(frozen=True, slots=True)
+class Correct(SingleCommand):
+    """Replace the reward of a decision, or take it back: None. reason: for the trail."""
+
+    decision_id: str
+    reward: float | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class DeleteCampaign(SingleCommand):
     """Delete a campaign with its log."""
 

@@ -179,6 +179,8 @@ def why_not_guaranteed(state: CampaignState) -> str | None:
         return CALIBRATED
     if isinstance(state.policy.confidence, SelfNormalized):
         return _about_scores(state)
+    if state.policy.forgetting is not None:
+        return "With forgetting nothing is guaranteed: observations have weights that the theory does not know."
     if algorithm.name in {"linucb-ogd-cr", "linucb-onepass-cr"}:
         return "A streaming estimator has no finite-sample guarantee."
     if state.policy.is_staged:

@@ -15,7 +15,7 @@ from prudent.campaigns import CampaignConfiguration
 from prudent.errors import ConflictError, InvalidCommandError
 from prudent.ledger.commands import SingleCommand
 from prudent.store import campaigns, categories, decisions, log
-from prudent.store.tables import ArmRow, CategoryRow, DecisionRow, LogRow
+from prudent.store.tables import OBSERVATION, ArmRow, CategoryRow, DecisionRow, LogRow
 
 DUPLICATE = "was imported before: the file has it twice, or a step was repeated; import the file again"
 
@@ -118,14 +118,14 @@ def _keep(connection: Connection, key: int, now: int) -> None:
 @take_step.register
 def _append_observations(step: ImportObservations, connection: Connection, now: int) -> int:
     _keep(connection, step.key, now)
-    ids = [row.decision_id for row in step.rows]
+    ids = [row.decision_id if row.kind == OBSERVATION else None for row in step.rows]
     _refuse_duplicates(ids, "decision id", step.first_line)
     _, learned = _clear_way(connection, step.key, ids, step.first_line)
     names = [row.observation_id for row in step.rows]
     _refuse_duplicates(names, "observation id", step.first_line)
     known = log.find_warm_starts(connection, step.key, [name for name in names if name is not None])
     for line, row in enumerate(step.rows, step.first_line):
-        if row.decision_id in learned or row.observation_id in known:
+        if (row.kind == OBSERVATION and row.decision_id in learned) or row.observation_id in known:
             raise ConflictError(DUPLICATE, field=f"line {line}")
     log.append(connection, step.rows)
     return step.key

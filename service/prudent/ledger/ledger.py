@@ -23,12 +23,13 @@ from prudent.errors import (
 from prudent.ledger.administration import Administration, CampaignRecord, administer
 from prudent.ledger.basis import Basis, StaleDirectoryError
 from prudent.ledger.batch import Batch
-from prudent.ledger.commands import Command
+from prudent.ledger.commands import Command, Correct
+from prudent.ledger.correcting import correct
 from prudent.ledger.health import Health
 from prudent.ledger.lending import Lending
 from prudent.ledger.loading import AnotherDatabaseError, held
 from prudent.ledger.maintenance import Maintenance
-from prudent.ledger.outcomes import Deferred, Failed, Outcome, Postponed, Result
+from prudent.ledger.outcomes import CorrectionReceipt, Deferred, Failed, Outcome, Postponed, Result
 from prudent.ledger.quarantine import Quarantine
 from prudent.ledger.queue import CommandQueue, Entry, Ticket
 from prudent.ledger.state import CampaignState, States
@@ -107,6 +108,11 @@ class Ledger:
         record: CampaignRecord | None = await self._submit_one(command)
         return record
 
+    async def correct(self, command: Correct) -> CorrectionReceipt:
+        """The correction, committed. Raises CommandError or UnavailableError."""
+        receipt: CorrectionReceipt = await self._submit_one(command)
+        return receipt
+
     async def submit_all(self, commands: Sequence[Command]) -> list[Result | Exception]:
         """Results in the commands' order, with an error in place of each command that failed."""
         if not commands:
@@ -114,13 +120,13 @@ class Ledger:
         outcomes = await self.enqueue(commands)
         return [outcome.error if isinstance(outcome, Failed) else outcome for outcome in outcomes]
 
-    async def _submit_one(self, command: Command | Administration) -> Any:
+    async def _submit_one(self, command: Command | Administration | Correct) -> Any:
         (outcome,) = await self.enqueue([command])
         if isinstance(outcome, Failed):
             raise outcome.error
         return outcome
 
-    def enqueue(self, commands: Sequence[Command | Administration]) -> asyncio.Future[list[Any]]:
+    def enqueue(self, commands: Sequence[Command | Administration | Correct]) -> asyncio.Future[list[Any]]:
         """The commands' outcomes in their order, once they are committed. It fails with UnavailableError."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[list[Any]] = loop.create_future()
@@ -354,14 +360,17 @@ class Ledger:
         self._states.clear()
         self._recent.clear()
 
-    def _run_alone(self, command: Administration) -> Any:
+    def _run_alone(self, command: Administration | Correct) -> Any:
         for _ in range(RERUNS_MAX):
             try:
                 with self._write.connect() as connection:
                     check_file(connection)
                     with connection.begin():
                         now = campaigns.read_clock(connection) or self._clock()
-                        administered = administer(command, connection, now)
+                        if isinstance(command, Correct):
+                            administered: Any = correct(command, connection, now)
+                        else:
+                            administered = administer(command, connection, now)
                     check_file(connection)
             except CommandError as error:
                 return Failed(error)

@@ -8,6 +8,7 @@ import structlog
 from sqlalchemy import Connection, Engine
 
 from prudent.core.snapshot import FORMAT_VERSION, CorruptSnapshotError
+from prudent.ledger.amendments import AmendedError, amendments_of
 from prudent.ledger.state import CampaignState, States
 from prudent.store import campaigns, categories, decisions, log
 from prudent.store.campaigns import Standing
@@ -46,6 +47,10 @@ def open_state(connection: Connection, standing: Standing, held: CampaignState |
         state = CampaignState(row, arms)
         if state.vocabulary.learns:
             state.vocabulary.extend(categories.read_categories(connection, [key])[key])
+        state.standing = standing
+        rows = log.read_amendments(connection, key, state.target)
+        if rows:
+            state.amendments = amendments_of(rows, state.target)
     state.standing = standing
     return state
 
@@ -54,6 +59,8 @@ def use_snapshot(connection: Connection, state: CampaignState) -> None:
     """Start from the stored snapshot, if it is valid for this state and within its log."""
     snapshot = log.find_snapshot(connection, state.key)
     if snapshot is None or snapshot.format_version != FORMAT_VERSION or snapshot.sequence > state.target:
+        return
+    if state.amendments is not None and snapshot.sequence < state.amendments.last:
         return
     last = next(log.read_log(connection, state.key, snapshot.sequence - 1, snapshot.sequence), None)
     if snapshot.configuration_digest != state.fold_digest(last):
@@ -67,7 +74,7 @@ def use_snapshot(connection: Connection, state: CampaignState) -> None:
 
 
 def catch_up(connection: Connection, state: CampaignState) -> None:
-    """Fold what the log has after the state, up to its target. Raises AnotherDatabaseError."""
+    """Fold what the log has after the state, up to its target. Raises AnotherDatabaseError and AmendedError."""
     learn(state, log.read_log(connection, state.key, state.anchor, state.target))
     state.sequence = state.target
 
@@ -102,7 +109,10 @@ def load_behind(read: Engine, key: int, held: CampaignState | None) -> CampaignS
             page = log.read_page(connection, key, state.anchor, state.target)
             standing = campaigns.read_standings(connection, [key]).get(key)
         before = state.sequence
-        learn(state, page)
+        try:
+            learn(state, page)
+        except AmendedError:
+            return load_behind(read, key, None)
         if standing is None or state.sequence == before:
             return state
         if standing.epoch != state.standing.epoch:

@@ -91,6 +91,8 @@ class Maintenance:
     def _dump(self, state: CampaignState) -> None:
         """Write a state's snapshot."""
         key = state.key
+        if state.amendments is not None and state.sequence < state.amendments.last:
+            return  # it is not the state of this sequence: what it has learned is amended further on
         dumped = state.policy.dump()
         if dumped is None:
             state.snapshot_sequence = state.sequence

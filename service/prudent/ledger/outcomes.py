@@ -42,6 +42,24 @@ class Decision(NamedTuple):
     arms: Sequence[ScoredArm] | None
 
 
+class CorrectionReceipt(NamedTuple):
+    """The answer to Correct. Its fields have the contract's names.
+
+    reward: as it counts now, None for one that was taken back; previous: as it counted before; original: as it was
+    first recorded. sequence: the correction's place in the log; corrects: that of the reward.
+    """
+
+    decision_id: str
+    campaign_id: str
+    arm_id: str
+    reward: float | None
+    previous: float | None
+    original: float
+    sequence: int
+    corrects: int
+    duplicate: bool
+
+
 class RewardReceipt(NamedTuple):
     """The answer to Reward. Its fields have the contract's names.
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from prudent.campaigns import Draft
+from prudent.campaigns import Draft, RewardRules
 from prudent.errors import ConflictError, InvalidCommandError
 from prudent.ledger.commands import Floats, Observe, Reward, WarmStart
 from prudent.ledger.outcomes import ObserveReceipt, RewardReceipt
@@ -21,7 +21,7 @@ def reward(state: CampaignState, command: Reward, decision: DecisionRow, now: in
                 field="arm_id",
             )
         _check_arm(state, arm_id)
-    _check_bounds(state, command.reward)
+    check_bounds(state.configuration.reward, command.reward)
     if expire(state, decision, now, writes):
         raise _default_was_learned()
     row = _append(state, writes, decision, arm_id, command.reward, "reward", now)
@@ -111,8 +111,8 @@ def _check_arm(state: CampaignState, arm_id: str) -> None:
         raise InvalidCommandError("must be a registered arm of the campaign", field="arm_id")
 
 
-def _check_bounds(state: CampaignState, value: float) -> None:
-    rules = state.configuration.reward
+def check_bounds(rules: RewardRules, value: float) -> None:
+    """Raise InvalidCommandError for a reward that a campaign does not take."""
     if rules.minimum is not None and value < rules.minimum:
         raise InvalidCommandError(f"must be at least {rules.minimum:g}, the campaign's minimum", field="reward")
     if rules.maximum is not None and value > rules.maximum:
@@ -148,7 +148,7 @@ def observe(
 
 def _warm_start_row(state: CampaignState, one: WarmStart, place: str, now: int, draft: Draft) -> LogRow:
     try:
-        _check_bounds(state, one.reward)
+        check_bounds(state.configuration.reward, one.reward)
         features = _features_of(state, one, draft)
     except InvalidCommandError as error:
         raise InvalidCommandError(error.message, field=f"{place}.{error.field}") from None

@@ -18,12 +18,13 @@ from numpy.typing import NDArray
 from prudent.campaigns import Draft, RowReader, build_policy, exploration_rule, index_settings, stored
 from prudent.core.exploration import Scores
 from prudent.core.policy import Policy, SolverCounts
+from prudent.ledger.amendments import AmendedError, Amendments, settings_of
 from prudent.ledger.quarantine import BAD_ROWS, BadRowError, Quarantine
 from prudent.store import log
 from prudent.store.campaigns import CampaignRow, Standing
 from prudent.store.log import FoldRow
 from prudent.store.statements import features_from_bytes
-from prudent.store.tables import ArmRow, CategoryRow, DecisionRow, LogRow
+from prudent.store.tables import CONFIGURATION, OBSERVATION, ArmRow, CategoryRow, DecisionRow, LogRow
 
 logger = structlog.get_logger(__name__)
 
@@ -66,6 +67,8 @@ class CampaignState:
         self.sequence = 0
         self.last: FoldRow | None = None
         """The last row learned."""
+        self.amendments: Amendments | None = None
+        """Where there are any: what has been learned is right only from their last row on."""
         self.snapshot_sequence = 0
         self.solver_counted = SolverCounts(0, 0, 0)
         self._is_warm = False
@@ -186,13 +189,26 @@ class CampaignState:
         self._is_warm = False
 
     def fold(self, row: FoldRow) -> None:
-        """Learn the next row of the log."""
+        """Learn the next row of the log. Raises AmendedError if it amends what has been learned."""
         if row.sequence <= self.sequence:
             raise ValueError(f"row {row.sequence} of the log has already been folded")
-        arm = self.by_id.get(row.arm_id)
-        position = None if arm is None or row.sequence <= arm.since else arm.position
-        self.policy.observe(self.block_of(row.arm_id), features_from_bytes(row.features), row.reward, position)
+        if row.kind != OBSERVATION:
+            self._amend(row)
+        else:
+            reward = row.reward if self.amendments is None else self.amendments.reward_of(row)
+            if reward is not None:
+                arm = self.by_id.get(row.arm_id)
+                position = None if arm is None or row.sequence <= arm.since else arm.position
+                self.policy.observe(self.block_of(row.arm_id), features_from_bytes(row.features), reward, position)
         self.sequence, self.last = row.sequence, row
+
+    def _amend(self, row: FoldRow) -> None:
+        """Take in a row that is no observation. Raises AmendedError if it is not known yet what it amends."""
+        settings = settings_of(row) if row.kind == CONFIGURATION else {}
+        if "half_life" in settings:
+            self.policy.set_half_life(settings["half_life"])
+        elif self.amendments is None or self.amendments.until < row.sequence:
+            raise AmendedError(f"row {row.sequence} of the log amends earlier ones")
 
     def fold_all(self, rows: Iterable[FoldRow]) -> None:
         """Learn the next rows of the log, as they are stored. Raises BadRowError."""

@@ -115,7 +115,8 @@ def _count_rewards(connect: Connect, campaign: CampaignRow, tallies: Tallies) ->
             return
         for row in page:
             tally = tallies.of(row.arm_id)
-            tally.rewards.append(row.reward)
+            if row.reward is not None:
+                tally.rewards.append(row.reward)
             tally.sources[row.source] += 1
             tally.answered += row.decision_id is not None
         after = page[-1].sequence

@@ -8,13 +8,14 @@ it. Rows of a version that had no digests have none, and the next row begins ane
 import struct
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from hashlib import blake2b
+from operator import attrgetter
 from typing import NamedTuple
 
 import orjson
 from sqlalchemy import Connection, and_, bindparam, delete, func, insert, literal_column, select, update
 
 from prudent.store.statements import Insertion, Lookup
-from prudent.store.tables import OBSERVATION, LogRow, SnapshotRow, decisions, heads, observations, snapshots
+from prudent.store.tables import ERASURE, OBSERVATION, LogRow, SnapshotRow, decisions, heads, observations, snapshots
 
 PAGE_ROWS = 5_000
 DIGEST_BYTES = 16
@@ -31,8 +32,11 @@ class FoldRow(NamedTuple):
     reward: float
     decision_id: str | None
     observed_at: int
+    kind: str
+    detail: str | None
 
 
+_folded = attrgetter(*FoldRow._fields)
 _COLUMNS = [observations.c[name] for name in LogRow._fields]
 # a literal, not a parameter: the index on decision_id is partial, and the planner must see that it applies
 IS_OBSERVATION = observations.c.kind == literal_column(f"'{OBSERVATION}'")
@@ -52,10 +56,25 @@ _PAGE = (
         observations.c.key == bindparam("key_"),
         observations.c.sequence > bindparam("after"),
         observations.c.sequence <= bindparam("until"),
-        IS_OBSERVATION,
     )
     .order_by(observations.c.sequence)
     .limit(PAGE_ROWS)
+)
+# literals as above
+_IS_AMENDMENT = observations.c.kind != literal_column(f"'{OBSERVATION}'")
+_AMENDMENTS = (
+    select(*(observations.c[name] for name in FoldRow._fields))
+    .where(observations.c.key == bindparam("key_"), observations.c.sequence <= bindparam("until"), _IS_AMENDMENT)
+    .order_by(observations.c.sequence)
+)
+_FIRST_AMENDMENT = (
+    select(observations.c.sequence).where(observations.c.key == bindparam("key_"), _IS_AMENDMENT).limit(1)
+)
+_CORRECTIONS = Lookup(
+    select(*(observations.c[name] for name in FoldRow._fields))
+    .where(observations.c.key == bindparam("key"), _IS_AMENDMENT)
+    .order_by(observations.c.sequence),
+    observations.c.decision_id,
 )
 _WHOLE_ROWS = (
     select(*_COLUMNS)
@@ -75,10 +94,12 @@ def digest_of(before: bytes | None, row: LogRow) -> bytes:
     Everything but the key is covered, which is another one where the campaign is moved to. -0.0 counts as 0.0, which
     SQLite makes of it.
     """
-    _, sequence, kind, decision_id, observation_id, arm_id, features, reward, source, propensity, observed_at, _ = row
+    sequence, kind, decision_id, observation_id, arm_id, features, reward, source, propensity, observed_at = row[1:11]
     hashed = blake2b(before or b"", digest_size=DIGEST_BYTES)
     hashed.update(orjson.dumps((sequence, kind, decision_id, observation_id, arm_id, source, observed_at)))
     hashed.update(_PACK(reward + 0.0, _NAN if propensity is None else propensity) + features)
+    if row.detail is not None:
+        hashed.update(row.detail.encode())
     return hashed.digest()
 
 
@@ -107,7 +128,9 @@ def describe_changed(changed: Sequence[int]) -> str:
 
 def fold_row(row: LogRow) -> FoldRow:
     """What a fold reads of this row."""
-    return FoldRow(row.sequence, row.arm_id, row.features, row.reward, row.decision_id, row.observed_at)
+    return FoldRow(
+        row.sequence, row.arm_id, row.features, row.reward, row.decision_id, row.observed_at, row.kind, row.detail
+    )
 
 
 def find_observations(connection: Connection, decision_ids: Collection[str]) -> dict[str, LogRow]:
@@ -120,6 +143,31 @@ def find_warm_starts(connection: Connection, key: int, observation_ids: Collecti
     """The log rows of these client-given observation ids in one campaign."""
     rows = (LogRow._make(row) for row in _BY_OBSERVATION_ID.rows(connection, observation_ids, key=key))
     return {row.observation_id: row for row in rows if row.observation_id is not None}
+
+
+def read_amendments(connection: Connection, key: int, until: int) -> list[FoldRow]:
+    """The rows of a campaign's log that are no observations, with sequence <= until, in order."""
+    return [FoldRow._make(row) for row in connection.execute(_AMENDMENTS, {"key_": key, "until": until})]
+
+
+def has_amendments(connection: Connection, key: int) -> bool:
+    """Whether a campaign's log has rows that are no observations."""
+    return connection.execute(_FIRST_AMENDMENT, {"key_": key}).first() is not None
+
+
+def value_of(row: FoldRow) -> float | None:
+    """What a reward counts as after this correction or erasure."""
+    return None if row.kind == ERASURE else row.reward
+
+
+def find_corrections(connection: Connection, key: int, decision_ids: Collection[str]) -> dict[str, list[FoldRow]]:
+    """The corrections and erasures of these decisions' rewards, oldest first, by decision id."""
+    found: dict[str, list[FoldRow]] = {}
+    for row in map(FoldRow._make, _CORRECTIONS.rows(connection, decision_ids, key=key)):
+        found.setdefault(row.decision_id or "", []).append(row)
+    for rows in found.values():
+        rows.sort()
+    return found
 
 
 def append(connection: Connection, rows: Iterable[LogRow]) -> None:
@@ -209,7 +257,7 @@ def find_faults(connection: Connection, key: int, head: int) -> list[str]:
     strangers = connection.execute(
         select(func.count())
         .select_from(joined)
-        .where(is_key, (decisions.c.key != key) | (decisions.c.features != observations.c.features))
+        .where(is_key, IS_OBSERVATION, (decisions.c.key != key) | (decisions.c.features != observations.c.features))
     ).scalar_one()
     if strangers:
         faults.append(f"{strangers} rewards do not fit the decision that they name")

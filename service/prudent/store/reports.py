@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import BindParameter, Connection, Row, and_, bindparam, case, null, select, tuple_
 
+from prudent.store import log
 from prudent.store.log import IS_OBSERVATION, IS_OF_DECISION
 from prudent.store.tables import INSTANT, NAME, DecisionRow, decisions, observations
 
@@ -22,11 +23,14 @@ _AT_HEAD: BindParameter[int] = bindparam("head")
 
 
 class RewardRow(NamedTuple):
-    """What is read of each of many rows of the log. decision_id: None for an observation made elsewhere."""
+    """What is read of each of many rows of the log. decision_id: None for an observation made elsewhere.
+
+    reward: as corrected; None for one that was taken back.
+    """
 
     sequence: int
     arm_id: str
-    reward: float
+    reward: float | None
     source: str
     decision_id: str | None
 
@@ -59,13 +63,20 @@ class SeenRow(NamedTuple):
 
 
 class LearnedReward(NamedTuple):
-    """What came of a decision. arm_id: the arm that it was learned for, usually the decision's."""
+    """What came of a decision. arm_id: the arm that it was learned for, usually the decision's.
+
+    reward: as corrected; None for one that was taken back. original: as it was first recorded, where it was corrected,
+    with the time and the reason of the last correction.
+    """
 
     arm_id: str
-    reward: float
+    reward: float | None
     source: str
     sequence: int
     observed_at: int
+    original: float | None = None
+    corrected_at: int | None = None
+    reason: str | None = None
 
 
 class RewardedDecision(NamedTuple):
@@ -124,7 +135,7 @@ _OBSERVED = (
     .order_by(observations.c.sequence.desc())
     .limit(bindparam("limit_"))
 )
-_LEARNED = [observations.c[name] for name in LearnedReward._fields]
+_LEARNED = [observations.c[name] for name in LearnedReward._fields[:5]]
 _DECISIONS = (
     select(*(decisions.c[name] for name in DecisionRow._fields), *_LEARNED)
     .select_from(decisions.outerjoin(observations, IS_OF_DECISION))
@@ -151,7 +162,9 @@ _DECISION_LOG = (
 def read_rewards(connection: Connection, key: int, after: int, head: int, limit: int) -> list[RewardRow]:
     """A page of a campaign's log with after < sequence <= head, in order."""
     parameters = {"key_": key, "after": after, "head": head, "limit_": limit}
-    return [RewardRow._make(row) for row in connection.execute(_PAGE_OF_REWARDS, parameters).all()]
+    return _corrected_rows(
+        connection, key, [RewardRow._make(row) for row in connection.execute(_PAGE_OF_REWARDS, parameters)]
+    )
 
 
 def read_plays(
@@ -182,7 +195,7 @@ def read_decision_log(
     Explanations and candidates are not read: an explanation is empty where there is one, candidates are None.
     """
     parameters = {"key_": key, "before": before[0], "before_id": before[1], "head": head, "limit_": limit}
-    return [_with_reward(row) for row in connection.execute(_DECISION_LOG, parameters).all()]
+    return _corrected(connection, key, [_with_reward(row) for row in connection.execute(_DECISION_LOG, parameters)])
 
 
 def newest_plays(connection: Connection, key: int, limit: int = PLAYS_MAX) -> list[PlayRow]:
@@ -193,13 +206,13 @@ def newest_plays(connection: Connection, key: int, limit: int = PLAYS_MAX) -> li
 def newest_decisions(connection: Connection, key: int, limit: int) -> list[RewardedDecision]:
     """The newest decisions of a campaign with their rewards, newest first."""
     statement = _DECISIONS.order_by(*_NEWEST_FIRST).limit(limit)
-    return [_with_reward(row) for row in connection.execute(statement, {"key_": key})]
+    return _corrected(connection, key, [_with_reward(row) for row in connection.execute(statement, {"key_": key})])
 
 
 def find_decision(connection: Connection, key: int, decision_id: str) -> RewardedDecision | None:
     """One decision of a campaign with its reward."""
     row = connection.execute(_DECISIONS.where(decisions.c.decision_id == decision_id), {"key_": key}).first()
-    return None if row is None else _with_reward(row)
+    return None if row is None else _corrected(connection, key, [_with_reward(row)])[0]
 
 
 def sample_rewards(connection: Connection, key: int, head: int) -> list[RewardRow]:
@@ -210,14 +223,45 @@ def sample_rewards(connection: Connection, key: int, head: int) -> list[RewardRo
         rows = REWARDS_MAX // REWARD_BLOCKS
         starts = (head * block // REWARD_BLOCKS for block in range(REWARD_BLOCKS))
         blocks = [(start, start + rows) for start in starts]
-    return [
+    sampled = [
         RewardRow._make(row)
         for after, until in blocks
         for row in connection.execute(_REWARDS, {"key_": key, "after": after, "head": until})
     ]
+    return _corrected_rows(connection, key, sampled)
+
+
+def _corrected_rows(connection: Connection, key: int, rows: list[RewardRow]) -> list[RewardRow]:
+    """The rows with what they count as now."""
+    if not log.has_amendments(connection, key):
+        return rows
+    ids = [row.decision_id for row in rows if row.decision_id is not None]
+    values = {one: log.value_of(found[-1]) for one, found in log.find_corrections(connection, key, ids).items()}
+    return [row._replace(reward=values.get(row.decision_id or "", row.reward)) for row in rows]
+
+
+def _corrected(connection: Connection, key: int, rows: list[RewardedDecision]) -> list[RewardedDecision]:
+    """The decisions with what their rewards count as now, and what they were."""
+    if not log.has_amendments(connection, key):
+        return rows
+    found = log.find_corrections(connection, key, [row.decision.decision_id for row in rows])
+    corrected = []
+    for row in rows:
+        corrections = found.get(row.decision.decision_id)
+        if corrections and row.reward is not None:
+            last = corrections[-1]
+            reward = row.reward._replace(
+                reward=log.value_of(last),
+                original=row.reward.reward,
+                corrected_at=last.observed_at,
+                reason=last.detail,
+            )
+            row = row._replace(reward=reward)  # the same decision
+        corrected.append(row)
+    return corrected
 
 
 def _with_reward(row: Row[Any]) -> RewardedDecision:
     columns = len(DecisionRow._fields)
-    learned = LearnedReward._make(row[columns:])
+    learned = LearnedReward(*row[columns:])
     return RewardedDecision(DecisionRow._make(row[:columns]), None if learned.sequence is None else learned)

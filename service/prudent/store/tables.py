@@ -46,7 +46,9 @@ NAME = Text().with_variant(Text(collation="C"), "postgresql")
 """Ids compare by code point on both databases, so pages and lock orders agree."""
 
 OBSERVATION = "observation"
-"""The kind of a log row that is learned; the others are reserved."""
+"""The kind of a log row that is learned as it is."""
+CORRECTION, ERASURE, CONFIGURATION = "correction", "erasure", "configuration"
+"""The other kinds: a decision's reward is another one than was learned, or none; a setting of the fold changes."""
 LEARNABLE = (
     "sequence >= 1 AND abs(reward) <= 1e9 AND (propensity IS NULL OR (propensity > 0 AND propensity <= 1)) "
     "AND length(features) / 8 * 8 = length(features) AND (digest IS NULL OR length(digest) = 16)"
@@ -95,7 +97,10 @@ class DecisionRow(NamedTuple):
 
 
 class LogRow(NamedTuple):
-    """A row of a campaign's log. features: as sent."""
+    """A row of a campaign's log. features: as sent; of an observation only, as are propensity and observation_id.
+
+    The reward of an erasure or a configuration is 0 and means nothing.
+    """
 
     key: Key
     sequence: int
@@ -109,6 +114,7 @@ class LogRow(NamedTuple):
     propensity: float | None
     observed_at: Instant
     digest: bytes | None = None  # the log's running digest up to here; null where an older version appended
+    detail: str | None = None  # the reason of a correction or an erasure; what a configuration sets, as JSON
 
 
 class CategoryRow(NamedTuple):
@@ -220,6 +226,14 @@ observations = Table(
         unique=True,
         sqlite_where=text("observation_id IS NOT NULL"),
         postgresql_where=text("observation_id IS NOT NULL"),
+    ),
+    Index(
+        "ix_observations_key_decision_id_sequence",
+        "key",
+        "decision_id",
+        "sequence",
+        sqlite_where=text("kind <> 'observation'"),
+        postgresql_where=text("kind <> 'observation'"),
     ),
 )
 

@@ -114,6 +114,15 @@ class DecisionTable:
         rewards = {
             name: row for name, row in found.items() if row.key == self._row.key and row.sequence <= self._row.head
         }
+        for name, corrections in log.find_corrections(connection, self._row.key, rewards).items():
+            values = [log.value_of(one) for one in corrections if one.sequence <= self._row.head]
+            if not values:
+                continue
+            value = values[-1]
+            if value is None:
+                del rewards[name]
+            else:
+                rewards[name] = rewards[name]._replace(reward=value)
         self.rows_written += len(decisions)
         features = self._features.of(decisions)
         if self._writer is None:

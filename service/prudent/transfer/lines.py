@@ -20,12 +20,12 @@ from prudent.core.exploration import Reason
 from prudent.ledger.commands import ArmStatus, CampaignStatus
 from prudent.ledger.outcomes import ScoredArm
 from prudent.store.candidates import LoggedCandidates
-from prudent.store.tables import ArmRow, CategoryRow, DecisionRow, LogRow
+from prudent.store.tables import OBSERVATION, ArmRow, CategoryRow, DecisionRow, LogRow
 from prudent.transfer.candidates import CandidateLines, written
 
 MEDIA_TYPE = "application/x-ndjson"
 FORMAT = "prudent-campaign"
-VERSION = 4
+VERSION = 5
 """Older versions are read, and not written. Before version 4 there were no categories, and all features were arrays;
 before version 3, rows of the log had no digest; in version 1, the trailer called the head `observations`."""
 DIGEST_BYTES = 32
@@ -87,7 +87,7 @@ class Header(Schema):
 
     kind: Literal["header"]
     format: Literal["prudent-campaign"]
-    version: Literal[1, 2, 3, 4]
+    version: Literal[1, 2, 3, 4, 5]
     exported_at: Instant
     campaign_id: CampaignId
     status: CampaignStatus
@@ -137,6 +137,19 @@ class ObservationLine(Schema):
     digest: Hexadecimal | None = None
 
 
+class AmendmentLine(Schema):
+    """A row of the log that is no observation. detail: the reason of a correction or an erasure, or a setting."""
+
+    kind: Literal["correction", "erasure", "configuration"]
+    sequence: Count
+    decision_id: DecisionId | None
+    arm_id: Annotated[str, StringConstraints(max_length=128)]
+    reward: RewardValue
+    observed_at: Instant
+    detail: Annotated[str, StringConstraints(min_length=1, max_length=500)]
+    digest: Hexadecimal | None
+
+
 class DecisionLine(Schema):
     """A decision. due_at: of a pending one that has a deadline. seen: how many observations it was based on.
 
@@ -182,7 +195,7 @@ class FirstTrailer(Schema):
     digest: str
 
 
-Line = CategoryLine | ArmLine | ObservationLine | DecisionLine | Trailer
+Line = CategoryLine | ArmLine | ObservationLine | AmendmentLine | DecisionLine | Trailer
 _LINES: TypeAdapter[Line] = TypeAdapter(Annotated[Line, Field(discriminator="kind")])
 _FIRST_LINES: TypeAdapter[ArmLine | ObservationLine | DecisionLine | FirstTrailer] = TypeAdapter(
     Annotated[ArmLine | ObservationLine | DecisionLine | FirstTrailer, Field(discriminator="kind")]
@@ -228,6 +241,11 @@ def write_observation(row: LogRow, show: ShowRow) -> bytes:
     """A log row's line. Its kind is the row's own."""
     fields = row._asdict()
     del fields["key"], fields["kind"]
+    if row.kind != OBSERVATION:
+        fields = {name: fields[name] for name in AmendmentLine.model_fields if name in fields}
+        digest = None if row.digest is None else row.digest.hex()
+        return write(row.kind, fields | {"observed_at": instant(row.observed_at), "digest": digest})
+    del fields["detail"]
     fields |= {
         "features": show(row.features),
         "observed_at": instant(row.observed_at),
@@ -263,6 +281,13 @@ def log_row(line: ObservationLine, key: int, features: bytes) -> LogRow:
     """The row that the line was written from, under another key."""
     digest = None if line.digest is None else bytes.fromhex(line.digest)
     return LogRow(key=key, **(line.__dict__ | {"features": features, "digest": digest}))
+
+
+def amendment_row(line: AmendmentLine, key: int) -> LogRow:
+    """The row that the line was written from, under another key."""
+    digest = None if line.digest is None else bytes.fromhex(line.digest)
+    kept = {"observation_id": None, "features": b"", "source": "reward", "propensity": None, "digest": digest}
+    return LogRow(key=key, **(line.__dict__ | kept))
 
 
 def decision_row(line: DecisionLine, key: int, features: bytes, candidates: bytes | None) -> DecisionRow:

@@ -6,6 +6,7 @@ against the campaign that the header describes. An error names the line, and nev
 
 from collections.abc import Iterator
 from hashlib import blake2b
+from math import inf
 from typing import Any
 
 from pydantic import ValidationError
@@ -24,13 +25,23 @@ from prudent.campaigns.configuration import SharedModel
 from prudent.campaigns.resolution import arm_row, check_size
 from prudent.campaigns.values import RepeatedNameError, refuse_repeated_names
 from prudent.errors import InvalidCommandError
+from prudent.ledger.amendments import is_setting
 from prudent.ledger.importing import BeginImport, FinishImport, Import, ImportDecisions, ImportObservations
-from prudent.store.log import digest_of
+from prudent.store.log import digest_of, fold_row
 from prudent.store.statements import features_to_bytes
 from prudent.store.tables import ArmRow, CategoryRow, DecisionRow, LogRow
 from prudent.transfer import lines
 from prudent.transfer.candidates import stored_candidates
-from prudent.transfer.lines import ArmLine, CategoryLine, DecisionLine, Header, ObservationLine, Opening, Trailer
+from prudent.transfer.lines import (
+    AmendmentLine,
+    ArmLine,
+    CategoryLine,
+    DecisionLine,
+    Header,
+    ObservationLine,
+    Opening,
+    Trailer,
+)
 
 SLICE_ROWS = 500
 SLICE_BYTES = 2**20
@@ -117,6 +128,8 @@ class ImportReader:
             self._last = campaign.finish(found, self._digest.hexdigest(), self.key, self._line)
         elif isinstance(found, ObservationLine):
             self._log.append(campaign.add_observation(found, self.key, self._line))
+        elif isinstance(found, AmendmentLine):
+            self._log.append(campaign.add_amendment(found, self.key, self._line))
         else:
             features, candidates = campaign.add_decision(found, self._line)
             if self._log:
@@ -167,7 +180,7 @@ def _describe(error: ValidationError) -> str:
     if first["type"] in {"extra_forbidden", "unexpected_keyword_argument"}:
         return "has a field that is unknown to this version"
     if first["type"] == "union_tag_invalid":
-        return "kind: must be category, arm, observation, decision or trailer"
+        return "kind: must be category, arm, observation, correction, erasure, configuration, decision or trailer"
     place = ".".join(str(part) for part in first["loc"])
     message = first["msg"].removeprefix("Value error, ")
     return f"{place}: {message}" if place else message
@@ -265,21 +278,43 @@ class CampaignFile:
 
     def add_observation(self, found: ObservationLine, key: int, line: int) -> LogRow:
         """The row. Raises DamagedFileError if it does not continue the log, or cannot be learned."""
-        if found.sequence != self._head + 1 or found.sequence > self._header.head:
-            raise DamagedFileError(
-                line, f"sequence: expected {self._head + 1} of {self._header.head}, received {found.sequence}"
-            )
+        self._check_sequence(found.sequence, line)
         if (found.decision_id is None) != (found.source == "warm-start"):
             raise DamagedFileError(line, "decision_id: required for a reward, and not allowed for a warm start")
         if found.decision_id is not None and found.observation_id is not None:
             raise DamagedFileError(line, "observation_id: only allowed for a warm start")
-        rules = self._header.creation.reward
-        if (rules.minimum is not None and found.reward < rules.minimum) or (
-            rules.maximum is not None and found.reward > rules.maximum
-        ):
-            raise DamagedFileError(line, "reward: is outside the campaign's bounds")
+        self._check_bounds(found.reward, line)
         features = self._features_of(found, line)
-        row = lines.log_row(found, key, features)
+        row = self._continue(lines.log_row(found, key, features), line)
+        if found.source == "warm-start":
+            self._count_play(found.arm_id)
+        return row
+
+    def add_amendment(self, found: AmendmentLine, key: int, line: int) -> LogRow:
+        """The row. Raises DamagedFileError if it does not continue the log, or says nothing that can be folded."""
+        self._check_sequence(found.sequence, line)
+        if (found.decision_id is None) != (found.kind == "configuration"):
+            raise DamagedFileError(line, "decision_id: required for a correction, and not allowed for a configuration")
+        self._check_bounds(found.reward if found.kind == "correction" else None, line)
+        row = lines.amendment_row(found, key)
+        if found.kind == "configuration" and not is_setting(fold_row(row)):
+            raise DamagedFileError(line, "detail: is not a setting that a campaign can have")
+        return self._continue(row, line)
+
+    def _check_sequence(self, sequence: int, line: int) -> None:
+        if sequence != self._head + 1 or sequence > self._header.head:
+            raise DamagedFileError(
+                line, f"sequence: expected {self._head + 1} of {self._header.head}, received {sequence}"
+            )
+
+    def _check_bounds(self, reward: float | None, line: int) -> None:
+        rules = self._header.creation.reward
+        low = -inf if rules.minimum is None else rules.minimum
+        if reward is not None and not low <= reward <= (inf if rules.maximum is None else rules.maximum):
+            raise DamagedFileError(line, "reward: is outside the campaign's bounds")
+
+    def _continue(self, row: LogRow, line: int) -> LogRow:
+        """The row with the digest that it will be stored with. Raises DamagedFileError if its own is another one."""
         digest = digest_of(self._digest, row)
         if row.digest is not None:
             expected = digest if self._before == self._digest else digest_of(self._before, row)
@@ -289,8 +324,6 @@ class CampaignFile:
                 )
         self._before, self._digest = row.digest, digest
         self._head += 1
-        if found.source == "warm-start":
-            self._count_play(found.arm_id)
         return row._replace(digest=digest)
 
     def add_decision(self, found: DecisionLine, line: int) -> tuple[bytes, bytes | None]:

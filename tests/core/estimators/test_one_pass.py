@@ -8,11 +8,12 @@ import pytest
 from scipy.optimize import brentq, minimize
 
 from prudent.core.confidence import ConfidenceSettings
+from prudent.core.encoding import FeatureMap
 from prudent.core.estimators import ExactMinimizer, OnePass
 from prudent.core.measures import EntropicLoss, Expectile, ExpectileLoss, SquaredLoss
 from prudent.core.measures.entropic import implicit_exponent
 from prudent.core.numerics.newton import minimise
-from prudent.core.policy import FeatureMap, Policy
+from prudent.core.policy import Policy
 
 D = 3
 LOSSES = [SquaredLoss(), ExpectileLoss(0.1), ExpectileLoss(0.8), EntropicLoss(-0.7, -4, 4), EntropicLoss(1.5, -4, 4)]

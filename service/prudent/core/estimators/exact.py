@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 
+from prudent.core.estimators.ages import Ages, Weighed
 from prudent.core.estimators.blocks import Refitted
 from prudent.core.estimators.estimator import Convergence, ScoreMoments, score_quadratics
 from prudent.core.estimators.incremental import Window
@@ -51,6 +52,8 @@ class ExactMinimizer(Refitted):
         self.corrections = 0
         self._windows: list[Window | None] = [None] * blocks
         self._marked_windows: list[Window | None] = []
+        self._ages: Ages | None = None
+        """None until something is forgotten."""
 
     def _bind(self) -> None:
         super()._bind()
@@ -91,8 +94,11 @@ class ExactMinimizer(Refitted):
 
     def _fit(self, block: int) -> None:
         """O(n d^2 + d^3) per Newton step of the full solver; O(sqrt(n) d + d^3) for a refit without it."""
-        features, rewards = self._histories.features(block), self._histories.rewards(block)
         self.fits += 1
+        if self._ages is not None:
+            self._fit_weighed(block, self._ages.weights(block))
+            return
+        features, rewards = self._histories.features(block), self._histories.rewards(block)
         start, multiplier = self.theta[block], float(self._rows["multiplier"][block])
         is_checked = False
         window = self._windows[block]
@@ -122,6 +128,54 @@ class ExactMinimizer(Refitted):
             self._keep(block, features, rewards)
         return solution
 
+    def _fit_weighed(self, block: int, weights: Array) -> None:
+        """Fit to the latest observations, by their weights. O(n d^2 + d^3) per Newton step, n of them."""
+        rows = self._rows
+        if not len(weights):  # all of them forgotten
+            rows["theta"][block] = 0.0
+            rows["weighted_gram"][block] = 0.0
+            return
+        features, rewards = self._latest(block, len(weights))
+        loss, start = Weighed(self.loss, weights), self.theta[block]
+        multiplier = float(rows["multiplier"][block])
+        solution = minimise(loss, features, rewards, self.regularization, self.bound, start, multiplier)
+        self.full_fits += 1
+        if solution.certified:
+            self._adopt(block, solution)
+        else:
+            self._keep(block, features, rewards, loss)
+        predictions = features @ self.theta[block]
+        squares = float(weights.dot(self.loss.d1(rewards, predictions) ** 2))
+        if math.isfinite(squares):
+            rows["d1_squares"][block] = squares
+
+    def _latest(self, block: int, count: int) -> tuple[Array, Array]:
+        """Return a block's latest observations: features (count, d) and rewards (count,)."""
+        features, rewards = self._histories.features(block), self._histories.rewards(block)
+        return features[len(rewards) - count :], rewards[len(rewards) - count :]
+
+    def forget(self, share: float) -> None:
+        """Multiply the weight of everything observed by this share; the ridge keeps its own."""
+        if self._ages is None:
+            self._ages = Ages([self._histories.length(block) for block in range(self._rows.count)])
+        self._ages.fade(share)
+        self.observations = round(self.observations * share)
+        for block in range(self._rows.count):
+            if self._histories.length(block):
+                self._rows.touch(block)
+                self.gram[block] *= share
+                self._windows[block] = None
+                self._stale.add(block)
+
+    def observe(self, block: int, x: Array, y: float) -> None:
+        """Learn that features x, (d,), gave reward y. O(d^2).
+
+        Raises ValueError, and changes nothing, for an unknown block and for what is not finite.
+        """
+        super().observe(block, x, y)
+        if self._ages is not None:
+            self._ages.append(block)
+
     def _guess(self, block: int, features: Array, rewards: Array) -> Array | None:
         """Return the weighted Gram matrix of all observations at theta, where it costs little."""
         fitted = int(self._rows["fitted"][block])
@@ -142,12 +196,12 @@ class ExactMinimizer(Refitted):
         rows["fitted"][block] = self._histories.length(block)
         self.bound_active += fit.multiplier > 0.0
 
-    def _keep(self, block: int, features: Array, rewards: Array) -> None:
+    def _keep(self, block: int, features: Array, rewards: Array, loss: Loss | None = None) -> None:
         """Stay at theta after a solve without a certificate; the sums count the new observations."""
         rows = self._rows
         self.uncertified += 1
         rows["is_uncertified"][block] = 1.0
-        sums = sums_at(self.loss, features, rewards, self.theta[block])
+        sums = sums_at(loss or self.loss, features, rewards, self.theta[block])
         # At a theta kept from before, a new observation's curvature may overflow; then the sums stay too.
         if np.isfinite(sums[0]).all() and math.isfinite(sums[1]):
             self.weighted_gram[block], rows["d1_squares"][block], rows["d2_total"][block] = sums
@@ -160,35 +214,54 @@ class ExactMinimizer(Refitted):
         if self.multiplier[block] > 0.0 or self._rows["is_uncertified"][block]:
             return None
         count = self._histories.length(block)
+        if self._ages is not None:
+            count = round(float(self._ages.weights(block).sum()))
         return ScoreMoments(count, count * self.dimension, partial(self._score_quadratics, block))
 
     def _score_quadratics(self, block: int, directions: Array) -> Array:
         """Return `score_quadratics`; nan where all rewards are equal: they do not show how much the next may differ."""
-        features, rewards = self._histories.features(block), self._histories.rewards(block)
-        if float(np.ptp(rewards)) == 0.0:
+        weights = None if self._ages is None else self._ages.weights(block)
+        features, rewards = self._latest(block, self._histories.length(block) if weights is None else len(weights))
+        if not len(rewards) or float(np.ptp(rewards)) == 0.0:
             return np.full(len(directions), np.nan)
         theta = self.theta[block]
-        return score_quadratics(directions, features, lambda part: self.loss.d1(rewards[part], features[part] @ theta))
+
+        def slopes_of(part: slice) -> Array:
+            slopes: Array = self.loss.d1(rewards[part], features[part] @ theta)
+            if weights is not None:
+                slopes = slopes * weights[part]
+            return slopes
+
+        return score_quadratics(directions, features, slopes_of)
 
     def add_block(self) -> None:
         """Append a block without observations; theta is 0 there. The next `refresh` reports it."""
         super().add_block()
         self._windows.append(None)
+        if self._ages is not None:
+            self._ages.add_block()
 
     def mark(self) -> None:
         """Remember this state for `restore`, in place of any earlier mark."""
         super().mark()
         self._marked_windows = self._windows.copy()
+        self._marked_ages = self._ages
+        if self._ages is not None:
+            self._ages.mark()
 
     def restore(self) -> None:
         """Return to the mark, byte for byte; the mark stays. Raises RuntimeError without one."""
         super().restore()
         self._windows = self._marked_windows.copy()
+        self._ages = self._marked_ages
+        if self._ages is not None:
+            self._ages.restore()
 
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays held, the history's spare capacity with them."""
-        return super().nbytes + sum(window.nbytes for window in self._windows if window is not None)
+        ages = 0 if self._ages is None else self._ages.nbytes
+        return super().nbytes + ages + sum(window.nbytes for window in self._windows if window is not None)
 
 
 def sums_at(loss: Loss, features: Array, rewards: Array, theta: Array) -> tuple[Array, float, float]:

@@ -1,0 +1,77 @@
+"""What later rows of a log say about earlier ones: corrected and erased rewards, and from where on the log counts.
+
+A state is the fold of the log as amended: it is the one that a campaign would have whose rewards had been right from
+the start. So an amendment of what has been learned already makes a state useless, and another is folded from the first
+row; see docs/decisions/0032-amendments.md for what that costs.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from prudent.store.log import FoldRow, value_of
+from prudent.store.tables import CONFIGURATION
+
+HALF_LIFE_MAX = 1_000_000_000
+"""As the configuration has it."""
+
+
+class AmendedError(Exception):
+    """The next row of the log amends what a state has learned: it must be folded anew."""
+
+
+@dataclass(slots=True)
+class Amendments:
+    """What the rows of a log up to `until` amend.
+
+    rewards: by decision, None where there is none any more. first: the first row that counts. last: the last row that
+    amends something; 0 for none.
+    """
+
+    until: int = 0
+    rewards: dict[str, float | None] = field(default_factory=dict)
+    first: int = 1
+    last: int = 0
+
+    def reward_of(self, row: FoldRow) -> float | None:
+        """The reward to learn of an observation; None if it is not to be learned."""
+        if row.sequence < self.first:
+            return None
+        return row.reward if row.decision_id is None else self.rewards.get(row.decision_id, row.reward)
+
+
+def amendments_of(rows: Iterable[FoldRow], until: int) -> Amendments:
+    """What these rows amend, which are those of a log up to `until` that are no observations, in order."""
+    found = Amendments(until)
+    for row in rows:
+        if row.kind == CONFIGURATION:
+            first = settings_of(row).get("restart")
+            if first is None:
+                continue
+            found.first = first
+        else:
+            found.rewards[row.decision_id or ""] = value_of(row)
+        found.last = row.sequence
+    return found
+
+
+def settings_of(row: FoldRow) -> dict[str, Any]:
+    """What a row of the kind configuration sets: `half_life`, 0 for none, or `restart`, the first row that counts."""
+    settings: dict[str, Any] = orjson.loads(row.detail or "{}")
+    return settings
+
+
+def is_setting(row: FoldRow) -> bool:
+    """Whether a row of the kind configuration sets something that can be folded."""
+    try:
+        settings = settings_of(row)
+    except orjson.JSONDecodeError:
+        return False
+    if not isinstance(settings, dict) or len(settings) != 1:
+        return False
+    ((name, value),) = settings.items()
+    if not isinstance(value, int) or isinstance(value, bool):
+        return False
+    return 0 <= value <= HALF_LIFE_MAX if name == "half_life" else name == "restart" and 1 <= value < row.sequence
