@@ -26,7 +26,7 @@ from prudent.errors import (
     UnavailableError,
 )
 from prudent.observability.logs import request_id
-from prudent.transfer.reading import DamagedFileError
+from prudent.transfer.header import DamagedFileError
 
 logger = structlog.get_logger(__name__)
 

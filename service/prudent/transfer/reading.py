@@ -12,14 +12,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from prudent.campaigns import (
-    AlgorithmChange,
-    CampaignConfiguration,
     Draft,
     InvalidConfigurationError,
     Learned,
     RowReader,
-    resolve,
-    with_rule,
 )
 from prudent.campaigns.configuration import SharedModel
 from prudent.campaigns.resolution import arm_row, check_size
@@ -32,6 +28,7 @@ from prudent.store.statements import features_to_bytes
 from prudent.store.tables import ArmRow, CategoryRow, DecisionRow, LogRow
 from prudent.transfer import lines
 from prudent.transfer.candidates import stored_candidates
+from prudent.transfer.header import DamagedFileError, check_header, describe_line, parse_header
 from prudent.transfer.lines import (
     AmendmentLine,
     ArmLine,
@@ -39,7 +36,6 @@ from prudent.transfer.lines import (
     DecisionLine,
     Header,
     ObservationLine,
-    Opening,
     Trailer,
 )
 
@@ -50,13 +46,6 @@ LINE_FIELDS_MAX = 20_000
 """Each unknown one would cost half a kilobyte of errors; a header with a thousand arms has fewer."""
 _LINE_FACTOR, _LINE_EXTRA = 4, 2**16
 """A header contains a creation request twice, with its defaults filled in and its integers written as floats."""
-
-
-class DamagedFileError(InvalidCommandError):
-    """A line is invalid or missing, so the file cannot be imported."""
-
-    def __init__(self, line: int, message: str) -> None:
-        super().__init__(message, field=f"line {line}")
 
 
 class ImportReader:
@@ -102,7 +91,7 @@ class ImportReader:
         if text.count(b":") > LINE_FIELDS_MAX:
             raise DamagedFileError(self._line, f"has more than {LINE_FIELDS_MAX} fields")
         if self._campaign is None:
-            self._campaign = CampaignFile(_parse_header(text))
+            self._campaign = CampaignFile(parse_header(text))
         else:
             yield from self._take(text, self._campaign)
         self._digest.update(text)
@@ -112,7 +101,7 @@ class ImportReader:
             found = lines.read_line(text, campaign.version)
             refuse_repeated_names(text, found)
         except ValidationError as error:
-            raise DamagedFileError(self._line, _describe(error)) from None
+            raise DamagedFileError(self._line, describe_line(error)) from None
         except RepeatedNameError:
             raise DamagedFileError(self._line, "has a field twice in one object") from None
         if isinstance(found, ArmLine):
@@ -149,48 +138,11 @@ class ImportReader:
             yield ImportDecisions(self.key, next_line - len(decisions), decisions)
 
 
-def _parse_header(text: bytes) -> Header:
-    try:
-        opening = Opening.model_validate_json(text)
-    except ValidationError:
-        raise DamagedFileError(1, "is not the header of an exported campaign") from None
-    if opening.format != lines.FORMAT:
-        raise DamagedFileError(1, "is not the header of an exported campaign")
-    if not 1 <= opening.version <= lines.VERSION:
-        raise DamagedFileError(
-            1,
-            f"version: this service reads 1 to {lines.VERSION}, received {opening.version}",
-        )
-    try:
-        header = Header.model_validate_json(text)
-        refuse_repeated_names(text, header)
-    except ValidationError as error:
-        raise DamagedFileError(1, _describe(error)) from None
-    except RepeatedNameError:
-        raise DamagedFileError(1, "has a field twice in one object") from None
-    rules = {"creation": with_rule(header.creation), "configuration": with_rule(header.configuration)}
-    return header.model_copy(update=rules)
-
-
-def _describe(error: ValidationError) -> str:
-    """The first error, without the input."""
-    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-    if first["type"] == "json_invalid":
-        return "is not valid JSON, or is incomplete"
-    if first["type"] in {"extra_forbidden", "unexpected_keyword_argument"}:
-        return "has a field that is unknown to this version"
-    if first["type"] == "union_tag_invalid":
-        return "kind: must be category, arm, observation, correction, erasure, configuration, decision or trailer"
-    place = ".".join(str(part) for part in first["loc"])
-    message = first["msg"].removeprefix("Value error, ")
-    return f"{place}: {message}" if place else message
-
-
 class CampaignFile:
     """The campaign of a file, as far as it has been read. Each line is checked before it is added."""
 
     def __init__(self, header: Header) -> None:
-        _check_header(header)
+        check_header(header)
         self._header = header
         self._model = header.creation.model
         self._reader = RowReader(self._model)
@@ -389,26 +341,3 @@ class CampaignFile:
         warmup = self._header.configuration.algorithm.warmup
         counted = {arm_id: min(plays, warmup) for arm_id, plays in self._plays.items()}
         return {self._arms[one].position: plays for one, plays in counted.items() if plays > self._arms[one].plays}
-
-
-def _check_header(header: Header) -> None:
-    creation, configuration = header.creation, header.configuration
-    if not header.campaign_id == creation.campaign_id == configuration.campaign_id:
-        raise DamagedFileError(1, "campaign_id: must be the same throughout the header")
-    if (header.status == "paused") != (header.learn_limit is not None) or (header.learn_limit or 0) > header.head:
-        raise DamagedFileError(
-            1, "learn_limit: required for a paused campaign, and at most its head; not allowed otherwise"
-        )
-    try:
-        same = resolve(creation) == creation and configuration == _as_changed(creation, configuration)
-    except InvalidConfigurationError as error:
-        raise DamagedFileError(1, f"{error.field}: {error.message}") from None
-    if not same:
-        raise DamagedFileError(1, "configuration: cannot result from the campaign's creation")
-
-
-def _as_changed(creation: CampaignConfiguration, configuration: CampaignConfiguration) -> CampaignConfiguration:
-    """The creation with the changes that a campaign allows, as far as the configuration has them."""
-    dials = {name: getattr(configuration.algorithm, name) for name in AlgorithmChange.model_fields}
-    changes = {"description": configuration.description, "algorithm": creation.algorithm.model_copy(update=dials)}
-    return resolve(creation.model_copy(update=changes))
