@@ -11,7 +11,7 @@ from prudent_client.calls import Call, Calls, Pause
 from prudent_client.connection import options
 from prudent_client.errors import RejectedError
 from prudent_client.identifiers import new_id
-from prudent_client.models import Arm, Campaign, Decision, Health, Model, ObservationsReceipt, Receipt
+from prudent_client.models import Arm, Campaign, Correction, Decision, Health, Model, ObservationsReceipt, Receipt
 from prudent_client.requests import Features, JsonObject, Observation, Reward, Select
 from prudent_client.retries import Retries
 
@@ -134,6 +134,14 @@ class AsyncClient:
     async def reward(self, decision_id: str, reward: float, *, arm_id: str | None = None) -> Receipt:
         """Report the outcome of a decision; larger is better. arm_id: the arm that was actually used, if another."""
         return await self._run(self._calls.reward(Reward(decision_id, reward, arm_id)))
+
+    async def correct(self, decision_id: str, reward: float | None, reason: str) -> Correction:
+        """Replace a decision's reward, or take it back with None; the campaign learns as if it had been so."""
+        return await self._run(self._calls.correct(decision_id, reward, reason))
+
+    async def restart(self, campaign_id: str, first: int) -> Campaign:
+        """Leave out all observations before a row of the campaign's log, by its sequence; 1 brings all back."""
+        return await self._run(self._calls.restart(campaign_id, first))
 
     async def select_batch(self, requests: Sequence[Select]) -> list[Decision | RejectedError]:
         """Make many decisions. A failed item has its error in its place in the result; it is not raised."""

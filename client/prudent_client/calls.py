@@ -26,6 +26,7 @@ from prudent_client.models import (
     Arm,
     Campaign,
     CampaignPage,
+    Correction,
     Decision,
     Health,
     Model,
@@ -153,6 +154,17 @@ class Calls:
     def reward(self, request: Reward) -> Call[Receipt]:
         """One reward."""
         return _parse(Receipt, (yield from self.send("POST", "/reward", request.body())))
+
+    def correct(self, decision_id: str, reward: float | None, reason: str) -> Call[Correction]:
+        """Another reward for a decision, or none."""
+        path, body = f"/decisions/{quote(decision_id, safe='')}/correction", {"reward": reward, "reason": reason}
+        return _parse(Correction, (yield from self.send("POST", path, body)))
+
+    def restart(self, campaign_id: str, first: int) -> Call[Campaign]:
+        """Where a campaign's log begins to count."""
+        return _parse(
+            Campaign, (yield from self.send("POST", f"{campaign_path(campaign_id)}/restart", {"from": first}))
+        )
 
     def select_batch(self, requests: Sequence[Select]) -> Call[list[Decision | RejectedError]]:
         """Many decisions."""

@@ -61,6 +61,25 @@ class Receipt(Reply):
     learned: bool
 
 
+class Correction(Reply):
+    """A correction of a reward, recorded, and learned before the campaign's next reply.
+
+    reward: as it counts now, None for one that was taken back; previous: as it counted before; original: as it was
+    first recorded; sequence: the correction's place in the campaign's log; corrects: the reward's; duplicate: whether
+    the reward counted so before.
+    """
+
+    decision_id: str
+    campaign_id: str
+    arm_id: str
+    reward: float | None
+    previous: float | None
+    original: float
+    sequence: int
+    corrects: int
+    duplicate: bool
+
+
 class ObservationsReceipt(Reply):
     """How many of the observations made elsewhere were new.
 
