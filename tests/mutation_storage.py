@@ -32,7 +32,7 @@ STORAGE = (
     ),
     Mutation(
         "an import that does not look at the digests of its rows",
-        "prudent.transfer.reading:CampaignFile.add_observation",
+        "prudent.transfer.reading:CampaignFile._continue",
         skip_branch("row.digest != expected"),
         f"{DIGESTS}::test_an_import_refuses_a_log_that_was_changed",
     ),
