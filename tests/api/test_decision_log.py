@@ -49,6 +49,9 @@ def test_entries(api: httpx.Client) -> None:
         "source": "reward",
         "sequence": receipt["sequence"],
         "learned": True,
+        "original": None,
+        "corrected_at": None,
+        "reason": None,
     }
 
 

@@ -195,7 +195,7 @@ def test_the_description_says_which_key_each_operation_needs(closed: Closed, htt
     roles = {(method, path.partition("?")[0]): role for method, path, _, role in CALLS}
     for path, operations in schema["paths"].items():
         for method, operation in operations.items():
-            actual = path.replace("{campaign_id}", "c").replace("{arm_id}", "b")
+            actual = path.replace("{campaign_id}", "c").replace("{arm_id}", "b").replace("{decision_id}", "d")
             if actual.startswith("/health/"):
                 assert operation["security"] == []
                 continue
