@@ -315,7 +315,7 @@ def encoder(
 class FeatureMap:
     """Plain numbers as the application sends them -> features as the model sees them.
 
-    All other schemas have a `Encoder`.
+    All other schemas have an `Encoder`.
 
     center, scale: (d,). The model's features are (x - center)/scale, then a constant 1 if ``intercept``.
     """

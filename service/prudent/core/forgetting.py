@@ -3,7 +3,7 @@
 The sums are not scaled with every observation but in steps of a 32nd of the half-life, by 2^(-1/32) each: a weight is
 at most 2.2% from 2^(-age / half-life), and where the steps fall is a function of the log alone. The ridge is not
 forgotten, so a direction that is no longer excited returns to what it was before the first observation, and no inverse
-grows beyond 1/alpha. Source: the mathematics page, "Forgetting".
+grows beyond 1/alpha. What it costs and gains, measured: docs/changing-world.md.
 """
 
 from collections.abc import Mapping

@@ -292,7 +292,7 @@ class SelfNormalized:
         self._distances = self._limits - kept.center
 
     def score(self, features: Array, blocks: NDArray[np.intp] | None, arms: NDArray[np.intp] | None) -> Limits:  # noqa: ARG002 -- as of `SelfScaled`
-        """Return the scores of K arms, by their blocks (K,). No lower limit can be had: depths are infinite."""
+        """Return the scores of K arms, by their blocks (K,). There is no valid lower limit: depths are infinite."""
         if blocks is None:
             raise ValueError("the bonus self-normalized is for arms with blocks of their own")
         estimates, counts = self._estimates[blocks], self._counts[blocks]

@@ -11,7 +11,7 @@ from prudent.store.tables import DecisionRow
 Interval = list[float]
 """Two ends, lower first."""
 Limits = list[float | None]
-"""The lower limit, None where none can be had, and the upper one."""
+"""The lower limit, None where no valid one exists, and the upper one."""
 
 
 @dataclass(frozen=True, slots=True)
