@@ -34,7 +34,7 @@ from benchmarks.coverage_settings import (
     main_settings,
     other_settings,
 )
-from benchmarks.coverage_tables import equal_coverage_table, grid_tables, other_table, paper_dial_table
+from benchmarks.coverage_tables import equal_coverage_table, grid_tables, other_table, paper_dial_table, write_end
 from benchmarks.replications import Dials, EntropicLearner, ExpectileLearner, Learner, play
 from benchmarks.small_matrices import Floats
 from prudent_simulator.environments import CoinArms, ContextualArms, GaussianArms, Sampler, environment_of
@@ -146,8 +146,7 @@ def main() -> None:
     )
     sys.stdout.write(text)
     if not options.quick:
-        kept = PAGE.read_text().split(MARK)[0] if PAGE.exists() else ""
-        PAGE.write_text(f"{kept}{MARK}\n\n{text}")
+        write_end(PAGE, MARK, text)
 
 
 if __name__ == "__main__":

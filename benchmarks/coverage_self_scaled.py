@@ -22,7 +22,7 @@ import orjson
 from scipy.special import stdtrit
 from threadpoolctl import threadpool_limits
 
-from benchmarks.coverage_tables import table
+from benchmarks.coverage_tables import table, write_end
 from prudent.campaigns import CampaignConfiguration, build_policy, exploration_rule, resolve
 from prudent.core.exploration import Standing, choose
 from prudent_simulator.environments import Sampler, environment_of
@@ -270,8 +270,7 @@ def main() -> None:
     text = f"## The bonus self-scaled\n\n{INTRODUCTION}\n{summary(outcomes)}"
     sys.stdout.write(text)
     if not options.quick:
-        page = PAGE.read_text()
-        PAGE.write_text(f"{page.split(MARK)[0]}{MARK}\n\n{text}")
+        write_end(PAGE, MARK, text)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
-"""The tables of docs/coverage.md."""
+"""The tables of docs/coverage.md, and of other pages whose ends are written by a program."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from benchmarks.coverage_settings import Results, grid, is_covered, paper_scale
 
@@ -14,6 +15,12 @@ def table(head: Sequence[object], rows: Sequence[Sequence[object]]) -> str:
     """A Markdown table, all but the first column to the right."""
     rule = "|---|" + "---:|" * (len(head) - 1)
     return "\n".join([row(head), rule, *map(row, rows), ""])
+
+
+def write_end(page: Path, mark: str, text: str) -> None:
+    """Replace what follows the mark on a page, or append both."""
+    kept = page.read_text().split(mark)[0] if page.exists() else ""
+    page.write_text(f"{kept}{mark}\n\n{text}")
 
 
 def grid_tables(results: Results) -> list[str]:

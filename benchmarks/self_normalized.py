@@ -25,7 +25,7 @@ import numpy as np
 from scipy.special import betaincinv
 
 from benchmarks.coverage_self_scaled import WORLDS, play
-from benchmarks.coverage_tables import table
+from benchmarks.coverage_tables import table, write_end
 from benchmarks.heavy_on_left import (
     LEFT,
     RIGHT,
@@ -289,8 +289,7 @@ def main() -> None:
     text = "\n".join([INTRODUCTION, *parts])
     sys.stdout.write(text)
     if not options.quick:
-        page = PAGE.read_text()
-        PAGE.write_text(f"{page.split(MARK)[0]}{MARK}\n\n{text}")
+        write_end(PAGE, MARK, text)
 
 
 if __name__ == "__main__":

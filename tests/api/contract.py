@@ -152,3 +152,11 @@ def problem(reply: httpx.Response, status: int, field: str | None = None) -> Jso
     if field is not None:
         assert field in {one["field"] for one in body["errors"]}, body
     return body
+
+
+def pages_with_limits(api: httpx.Client, name: str) -> list[str]:
+    """The pages that show an arm's limits, each in a column of its own."""
+    select(api, name, decision_id=f"{name}-1", explain=True)
+    pages = [api.get(f"/dashboard/campaigns/{name}{page}").text for page in ("", "/try", f"/decisions/{name}-1")]
+    assert all('<th scope="col">limits</th>' in text for text in pages)
+    return pages

@@ -9,7 +9,20 @@ import pytest
 
 from prudent.core.measures import Expectile
 from prudent.core.self_normalized import ArmLimit
-from tests.api.contract import Json, create, disjoint, multi_armed, new_id, ok, on_sqlite, problem, read, select, shared
+from tests.api.contract import (
+    Json,
+    create,
+    disjoint,
+    multi_armed,
+    new_id,
+    ok,
+    on_sqlite,
+    pages_with_limits,
+    problem,
+    read,
+    select,
+    shared,
+)
 
 SELF_NORMALIZED: Json = {"bonus": "self-normalized"}
 CAUTIOUS: Json = {"measure": "expectile", "level": 0.2}
@@ -172,12 +185,9 @@ def test_the_dashboard_shows_upper_limits(api: httpx.Client) -> None:
     """Who watches a campaign for its limits looks there."""
     name = create(api, multi_armed(algorithm=SELF_NORMALIZED))
     teach(api, name, 40)
-    select(api, name, decision_id=f"{name}-1", explain=True)
+    pages = pages_with_limits(api, name)
     shown = ok(api.get(f"/campaigns/{name}/model"))["arms"][0]["limits"]
-    for page in ("", "/try", f"/decisions/{name}-1"):
-        text = api.get(f"/dashboard/campaigns/{name}{page}").text
-        assert '<th scope="col">limits</th>' in text, page
-        assert "at most" in text, page
-    overview = api.get(f"/dashboard/campaigns/{name}").text
+    assert all("at most" in text for text in pages)
+    overview = pages[0]
     assert f"at most {shown[1]:.3f}" in overview
     assert "holds for any scale" in overview

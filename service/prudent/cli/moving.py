@@ -140,7 +140,7 @@ def _take(engine: Engine, step: Import) -> CampaignRecord:
             if attempt == ATTEMPTS_MAX or classify(error) is Failure.DEFECT:
                 raise
         else:
-            assert record is not None  # noqa: S101  # only abandoning has none
+            assert isinstance(record, CampaignRecord)  # noqa: S101  # only abandoning has none
             return record
         finally:
             time.sleep(time.monotonic() - started)

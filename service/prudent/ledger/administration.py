@@ -1,4 +1,4 @@
-"""Commands that change campaigns and arms, each in a transaction of its own."""
+"""Commands that change campaigns, their arms and their rewards, each in a transaction of its own."""
 
 from dataclasses import dataclass
 from functools import singledispatch
@@ -23,21 +23,31 @@ from prudent.ledger.commands import (
     AddArm,
     ChangeArm,
     ChangeCampaign,
+    Correct,
     CreateCampaign,
     DeleteCampaign,
     EndSession,
     Floats,
     RestartCampaign,
 )
-from prudent.ledger.correcting import append_setting
+from prudent.ledger.correcting import append_setting, correct
 from prudent.ledger.importing import Import, take_step
+from prudent.ledger.outcomes import CorrectionReceipt
 from prudent.store import campaigns, categories, decisions, keys, log
 from prudent.store.campaigns import CampaignRow
 from prudent.store.statements import features_to_bytes
 from prudent.store.tables import ArmRow, CategoryRow
 
 Administration = (
-    CreateCampaign | ChangeCampaign | RestartCampaign | DeleteCampaign | AddArm | ChangeArm | Import | EndSession
+    CreateCampaign
+    | ChangeCampaign
+    | RestartCampaign
+    | DeleteCampaign
+    | AddArm
+    | ChangeArm
+    | Correct
+    | Import
+    | EndSession
 )
 """A command that is executed in a transaction of its own."""
 
@@ -76,8 +86,11 @@ def administer(
     command: Administration,
     connection: Connection,  # noqa: ARG001  # what every implementation takes
     now: int,  # noqa: ARG001
-) -> CampaignRecord | None:
-    """Execute one command; the campaign afterwards, None once deleted or abandoned. Raises CommandError."""
+) -> CampaignRecord | CorrectionReceipt | None:
+    """Execute one command; the campaign afterwards, None once deleted or abandoned. Raises CommandError.
+
+    Of a correction: its receipt.
+    """
     raise TypeError(f"{type(command).__name__} is not a command of this kind")
 
 
@@ -85,6 +98,9 @@ def administer(
 def _import(step: Import, connection: Connection, now: int) -> CampaignRecord | None:
     key = take_step(step, connection, now)
     return None if key is None else _record(connection, key, created=True)
+
+
+administer.register(correct)
 
 
 @administer.register

@@ -24,7 +24,6 @@ from prudent.ledger.administration import Administration, CampaignRecord, admini
 from prudent.ledger.basis import Basis, StaleDirectoryError
 from prudent.ledger.batch import Batch
 from prudent.ledger.commands import Command, Correct
-from prudent.ledger.correcting import correct
 from prudent.ledger.health import Health
 from prudent.ledger.lending import Lending
 from prudent.ledger.loading import AnotherDatabaseError, held
@@ -120,13 +119,13 @@ class Ledger:
         outcomes = await self.enqueue(commands)
         return [outcome.error if isinstance(outcome, Failed) else outcome for outcome in outcomes]
 
-    async def _submit_one(self, command: Command | Administration | Correct) -> Any:
+    async def _submit_one(self, command: Command | Administration) -> Any:
         (outcome,) = await self.enqueue([command])
         if isinstance(outcome, Failed):
             raise outcome.error
         return outcome
 
-    def enqueue(self, commands: Sequence[Command | Administration | Correct]) -> asyncio.Future[list[Any]]:
+    def enqueue(self, commands: Sequence[Command | Administration]) -> asyncio.Future[list[Any]]:
         """The commands' outcomes in their order, once they are committed. It fails with UnavailableError."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[list[Any]] = loop.create_future()
@@ -360,17 +359,14 @@ class Ledger:
         self._states.clear()
         self._recent.clear()
 
-    def _run_alone(self, command: Administration | Correct) -> Any:
+    def _run_alone(self, command: Administration) -> Any:
         for _ in range(RERUNS_MAX):
             try:
                 with self._write.connect() as connection:
                     check_file(connection)
                     with connection.begin():
                         now = campaigns.read_clock(connection) or self._clock()
-                        if isinstance(command, Correct):
-                            administered: Any = correct(command, connection, now)
-                        else:
-                            administered = administer(command, connection, now)
+                        administered = administer(command, connection, now)
                     check_file(connection)
             except CommandError as error:
                 return Failed(error)

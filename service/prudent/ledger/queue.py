@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from prudent.errors import OverloadedError
 from prudent.ledger.administration import Administration
-from prudent.ledger.commands import Command, Correct
+from prudent.ledger.commands import Command
 from prudent.ledger.outcomes import Deferred
 
 BATCH_SECONDS, CAMPAIGN_SECONDS = 0.12, 0.08
@@ -48,7 +48,7 @@ class Ticket:
 class Entry(NamedTuple):
     """One command in the queue."""
 
-    command: Command | Administration | Correct
+    command: Command | Administration
     ticket: Ticket
     slot: int
 
