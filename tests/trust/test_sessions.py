@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from prudent.security.sessions import COOKIE
-from tests.api.keys import ADMIN_KEY, CALLS, make_key, prudent
+from tests.api.keys import ADMIN_KEY, ARMS, CALLS, CAMPAIGN, make_key, prudent
 from tests.conftest import MakeServer
 from tests.servers import Server
 
@@ -24,8 +24,7 @@ def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     server = Server(f"sqlite:///{folder}/prudent.db", folder / "server.log", environment=REFRESH)
     server.start()
     with httpx.Client(base_url=server.url, headers={"X-API-Key": ADMIN_KEY}, trust_env=False) as http:
-        for method, path, body, _ in CALLS[-5:-4]:
-            http.request(method, path, json=body).raise_for_status()
+        http.post("/campaigns", json=CAMPAIGN | ARMS).raise_for_status()
     yield server
     server.kill()
 
