@@ -132,7 +132,7 @@ def test_a_compose_parser_takes_the_files(names: tuple[str, ...]) -> None:
     """Our own rules above may be wrong. `config` needs no engine."""
     commands = [command for command in (["docker-compose"], ["docker", "compose"]) if is_there(command)]
     if not commands:
-        reason = "neither docker-compose nor docker is installed"
+        reason = "neither docker-compose nor docker's compose plugin is installed"
         pytest.fail(reason) if IN_CI else pytest.skip(reason)
     files = [option for name in names for option in ("--file", ROOT / name)]
     done = subprocess.run(
