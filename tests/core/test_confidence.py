@@ -11,7 +11,7 @@ import pytest
 from prudent.core.confidence import Confidence, ConfidenceSettings
 from prudent.core.estimators import ExactMinimizer, OnePass, Ridge
 from prudent.core.measures import EntropicLoss, ExpectileLoss, Loss, SquaredLoss
-from prudent.core.numerics.cholesky import inverse_factor, log_sum
+from prudent.core.numerics.positive_definite import inverse_factor, log_sum
 
 CASES = json.loads((Path(__file__).parent / "reference" / "erm.json").read_text())["cases"]
 INSIDE = [case for case in CASES if case["theta_inside_ball"]]

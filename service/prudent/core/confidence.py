@@ -16,7 +16,7 @@ from scipy.linalg.blas import dgemm, dnrm2
 
 from prudent.core.estimators import Estimator
 from prudent.core.measures import Loss
-from prudent.core.numerics.cholesky import inverse_factor, log_determinant_of, with_row
+from prudent.core.numerics.positive_definite import inverse_factor, log_determinant_of, with_row
 
 Bonus = Literal["local", "global", "local-tight", "global-tight", "self-scaled", "self-normalized"]
 Conditioning = float | Literal["theory", "self-concordant"] | None

@@ -34,7 +34,7 @@ from prudent.core.confidence import ConfidenceSettings, Dials
 from prudent.core.estimators import Estimator
 from prudent.core.estimators.blocks import MAGNITUDE_MAX, StateArrays, take
 from prudent.core.measures import Array, Loss
-from prudent.core.numerics.cholesky import inverse_factor
+from prudent.core.numerics.positive_definite import inverse_factor
 
 DELTA_MAX = 0.2
 """Above it c^2 could vanish; the rule was calibrated at 0.05."""

@@ -10,8 +10,8 @@ from scipy import stats
 from scipy.optimize import minimize
 
 from prudent.core.measures import EntropicLoss, ExpectileLoss, SquaredLoss
-from prudent.core.numerics.cholesky import Factor
 from prudent.core.numerics.newton import minimise
+from prudent.core.numerics.positive_definite import Factor
 
 CASES = json.loads((Path(__file__).parents[1] / "reference" / "erm.json").read_text())["cases"]
 

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from prudent.core.estimators.reference import Reference, Sums, norm, refer
 from prudent.core.measures import Array, Loss
 from prudent.core.numerics.newton import CERTIFICATE, POLISH_MIN, Solution
-from prudent.core.numerics.trust_region import QuadraticModel, fitted_multiplier
+from prudent.core.numerics.positive_definite import QuadraticModel, fitted_multiplier
 
 SOLVES_MAX = 25
 """Linear solves a refit may take before it is left to the full solver."""

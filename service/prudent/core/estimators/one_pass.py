@@ -20,8 +20,7 @@ from prudent.core.estimators.blocks import (
 from prudent.core.estimators.estimator import ScoreMoments, pooled_moments, skipped_warnings
 from prudent.core.estimators.start import Start
 from prudent.core.measures import Array, Loss
-from prudent.core.numerics.cholesky import inverse_factor
-from prudent.core.numerics.trust_region import QuadraticModel, project
+from prudent.core.numerics.positive_definite import QuadraticModel, inverse_factor, project
 
 REGULARIZATION_MIN, REGULARIZATION_MAX = 1e-50, 1e50
 """With features and rewards of at most 1e50, nothing but the loss's own exponential can then overflow."""

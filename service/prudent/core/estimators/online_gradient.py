@@ -19,7 +19,7 @@ from prudent.core.estimators.blocks import (
 from prudent.core.estimators.estimator import skipped_warnings
 from prudent.core.estimators.start import Start
 from prudent.core.measures import Array, Loss
-from prudent.core.numerics.trust_region import project
+from prudent.core.numerics.positive_definite import project
 
 Schedule: TypeAlias = Literal["harmonic", "theory"]
 

@@ -12,7 +12,7 @@ from scipy.linalg.lapack import dtpqrt, dtrtri
 from prudent.core.estimators.blocks import BlockRows, StateArrays, check_observation, is_gram, take
 from prudent.core.estimators.estimator import ScoreMoments, pooled_moments
 from prudent.core.measures import Array
-from prudent.core.numerics.cholesky import log_sum
+from prudent.core.numerics.positive_definite import log_sum
 
 _PANEL = 12
 """Columns that LAPACK transforms at a time: near the fastest for 5 to 512 features."""

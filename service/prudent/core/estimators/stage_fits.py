@@ -6,8 +6,8 @@ import numpy as np
 
 from prudent.core.measures import Array, Loss, Stages
 from prudent.core.measures.stages import spread_of
-from prudent.core.numerics.cholesky import Factor
 from prudent.core.numerics.newton import minimise, weighted_gram
+from prudent.core.numerics.positive_definite import Factor
 
 RIDGE_SHARE = 1e-6
 """Of the campaign's ridge, in stage one: what it shrinks would be taken for spread."""

@@ -18,8 +18,8 @@ from prudent.core.estimators.blocks import (
 from prudent.core.estimators.estimator import ScoreMoments, pooled_moments, skipped_warnings
 from prudent.core.estimators.stage_fits import StagedFit, fit_in_stages
 from prudent.core.measures import Array, Stages
-from prudent.core.numerics.cholesky import inverse_factor, with_row
 from prudent.core.numerics.newton import weighted_gram
+from prudent.core.numerics.positive_definite import inverse_factor, with_row
 
 START_BASE, START_PER_FEATURE = 14, 2
 MEAN_TO_SPREAD = 1.2533

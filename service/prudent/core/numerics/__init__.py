@@ -1,1 +1,1 @@
-"""Numerical methods: Newton, trust region, Cholesky. They know no bandits."""
+"""Numerical methods: Newton, and positive definite matrices. They know no bandits."""

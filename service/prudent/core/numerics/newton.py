@@ -12,7 +12,7 @@ Method: damped Newton. With H = sum d2 x x^T + alpha I, each step s minimises th
 
     <F, s> + s^T H s / 2    over ||theta + s|| <= S
 
-(`trust_region`); where the ball binds, the model's own mu solves the secular equation 1/||z(mu)|| = 1/S by Newton's
+(`QuadraticModel`); where the ball binds, the model's own mu solves the secular equation 1/||z(mu)|| = 1/S by Newton's
 method inside a bracket. The ball is convex, so every shortened step stays in it, and a step is shortened until f falls
 enough (Armijo) or the gradient shrinks tenfold.
 
@@ -23,7 +23,7 @@ Stopping rules:
 2. No step lowers f, or `ITERATIONS_MAX` steps are taken: the solution is returned with `certified` False.
 
 Fallback: where H has no Cholesky factor, or one that has lost its digits, steps leave out the directions that the data
-do not determine (`cholesky.Factor`); where such steps stop making progress, these directions are tried as well.
+do not determine (`Factor`); where such steps stop making progress, these directions are tried as well.
 
 Source: the optimality conditions of the ball-constrained problem. This replaces the projection of
 Saux & Maillard 2023, which is not well posed where d2 jumps.
@@ -35,8 +35,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from prudent.core.measures import Array, Loss
-from prudent.core.numerics.cholesky import EIGENVALUE_MIN, Factor
-from prudent.core.numerics.trust_region import QuadraticModel, fitted_multiplier, project
+from prudent.core.numerics.positive_definite import EIGENVALUE_MIN, Factor, QuadraticModel, fitted_multiplier, project
 
 ITERATIONS_MAX = 200
 """Newton steps a solve may take."""
