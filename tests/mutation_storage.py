@@ -22,7 +22,7 @@ STORAGE = (
         "a digest that each row begins anew",
         "prudent.store.log:digest_of",
         replace("before or b''", "b''"),
-        f"{DIGESTS}::test_a_row_that_changes_is_found[sqlite-two rows exchanged]",
+        f"{DIGESTS}::test_a_row_written_anew_with_a_digest_of_its_own_is_found",
     ),
     Mutation(
         "the digest continued from another row than the last",

@@ -65,6 +65,19 @@ def test_a_row_that_changes_is_found(worker: Worker, name: str, promise: Promise
     promise("digest", f"{worker.write.dialect.name}, {name}: {fault}")
 
 
+def test_a_row_written_anew_with_a_digest_of_its_own_is_found(worker: Worker) -> None:
+    """A row of another history fits its own digest: only the next row, which continues from it, knows the difference."""
+    fill(worker)
+    with worker.write.begin() as connection:
+        rows = log.read_rows(connection, 1, 0, 12, 12)
+        row = rows[6]._replace(reward=0.5)
+        values = {"digest": log.digest_of(rows[5].digest, row), "reward": row.reward, "sequence": row.sequence}
+        connection.execute(
+            text("UPDATE observations SET reward = :reward, digest = :digest WHERE sequence = :sequence"), values
+        )
+    assert faults_of(worker)["c"] == ["row 8 of the log or the row before it was changed after it was appended"]
+
+
 def test_two_workers_continue_one_digest(make_worker: Callable[..., Worker]) -> None:
     """Each would continue from what it remembers, and every log of several workers would look damaged."""
     first, second = make_worker(), make_worker()
