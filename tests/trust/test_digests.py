@@ -66,7 +66,7 @@ def test_a_row_that_changes_is_found(worker: Worker, name: str, promise: Promise
 
 
 def test_a_row_written_anew_with_a_digest_of_its_own_is_found(worker: Worker) -> None:
-    """A row of another history fits its own digest: only the next row, which continues from it, knows the difference."""
+    """A row of another history fits its own digest: only the next row, which continues from it, tells them apart."""
     fill(worker)
     with worker.write.begin() as connection:
         rows = log.read_rows(connection, 1, 0, 12, 12)
