@@ -6,7 +6,9 @@ machine, at the same time, with the same bodies, travels better.
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from itertools import product
 from pathlib import Path
+from typing import Literal
 
 import httpx
 from rich.progress import Progress
@@ -21,6 +23,7 @@ CONNECTIONS = (1, 16, 64)
 KINDS: tuple[Load, ...] = ("pair", "select", "reward")
 BATCH_ITEMS = 100
 WORKERS = (1, 2)
+DATABASES: tuple[Literal["sqlite", "postgres"], ...] = ("sqlite", "postgres")
 
 
 def floor(budget: Budget, directory: Path, progress: Progress, *, full: bool) -> list[Row]:
@@ -66,15 +69,15 @@ def _decider(payload: Payload, client: httpx.Client) -> Callable[[int], tuple[st
 
 
 def workers(budget: Budget, directory: Path, progress: Progress) -> list[Row]:
-    """(d): one worker and two on Postgres, one hot campaign, beside a no-op with as many workers."""
+    """(d): one worker and two on each database, one hot campaign, beside a no-op with as many workers."""
     payload = Payload(*MAIN_SHAPE)
     rows: list[Row] = []
     with ExitStack() as stack:
         groups = []
-        for count in WORKERS:
-            place = directory / f"workers-{count}"
+        for name, count in product(DATABASES, WORKERS):
+            place = directory / f"{name}-{count}"
             place.mkdir()
-            url = stack.enter_context(database("postgres", place))
+            url = stack.enter_context(database(name, place))
             server = stack.enter_context(serving(service(url, place, count)))
             with client_of(server) as client:
                 payload.create(client)
@@ -85,7 +88,7 @@ def workers(budget: Budget, directory: Path, progress: Progress) -> list[Row]:
                 Target("default no-op", bottom.port, "/parsing"),
             )
             cases = tuple(Case(target.name, target, "pair", 64, payload.selects) for target in targets)
-            groups.append(Group(f"Postgres, {count} worker{'s' if count > 1 else ''}", cases))
+            groups.append(Group(f"{name}, {count} worker{'s' if count > 1 else ''}", cases))
         rows += measure(groups, budget, progress)
     return rows
 

@@ -12,6 +12,7 @@ import pytest
 PROMISES = {
     "R1": "what is acknowledged survives SIGKILL",
     "R2": "what is acknowledged survives a power cut",
+    "processes": "a process of the service that dies takes nothing with it",
     "R3": "exactly once",
     "R5": "no lost update",
     "R6": "2xx implies committed",

@@ -73,7 +73,9 @@ def serve(
         int | None, typer.Option(min=0, max=65535, help="Port to listen on; default PRUDENT_PORT, else 8000.")
     ] = None,
     database_url: DatabaseUrl = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Worker processes; more than one needs Postgres.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes that speak HTTP; default PRUDENT_WORKERS, else 1.")
+    ] = None,
     demo: Annotated[bool | None, typer.Option("--demo", help="Create a demo campaign.")] = None,
 ) -> None:
     """Serve the HTTP API. A SQLite database that does not exist yet is created."""
@@ -107,7 +109,7 @@ def serve(
         signal.signal(kind, lambda *_: sys.exit(0))
     level = "warning" if settings.demo and settings.log_level == "info" else settings.log_level
     gc.disable()  # until everything is loaded: scanning it for garbage takes a seventh of the start
-    with _metrics_folder(settings.workers):
+    with _several_processes(settings.workers):
         uvicorn.run(
             "prudent.app:create_app_from_environment",
             factory=True,
@@ -223,16 +225,21 @@ def _check_tracing() -> None:
 
 
 @contextmanager
-def _metrics_folder(workers: int) -> Iterator[None]:
-    """Give several workers a folder in which their counters are added up; it is removed when all of them have ended."""
+def _several_processes(workers: int) -> Iterator[None]:
+    """Give several workers the ledger's process, and a folder in which counters are added up, until they have ended."""
     if workers == 1:
         yield
         return
     from prudent.observability.multiprocess import FOLDER_VARIABLE
+    from prudent.processes.supervision import ledger_process
 
     with tempfile.TemporaryDirectory(prefix="prudent-metrics-") as folder:
         os.environ[FOLDER_VARIABLE] = folder
-        yield
+        try:
+            with ledger_process(Path(folder)):
+                yield
+        except RuntimeError as error:
+            fail(str(error))
 
 
 def _announce(settings: "Settings") -> None:

@@ -1,19 +1,18 @@
 """The only place where the parts meet."""
 
 import asyncio
-import gc
 import multiprocessing
 import os
 import signal
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from importlib.metadata import version
 from pathlib import Path
 
 import structlog
 from fastapi import FastAPI
-from threadpoolctl import threadpool_limits
+from sqlalchemy import Engine
 
 from prudent.api import campaigns, decisions, documentation, operations, problems, reports, transfer
 from prudent.api.server import authentication
@@ -27,11 +26,15 @@ from prudent.dashboard.queries import Queries
 from prudent.dashboard.rendering import Pages, asset_routes, dashboard_assets
 from prudent.dashboard.try_select import try_routes
 from prudent.demo import create_demo
+from prudent.environment import LEDGER_SOCKET_VARIABLE
+from prudent.ledger.access import LedgerAccess
 from prudent.ledger.ledger import Ledger
 from prudent.observability import logs
 from prudent.observability.metrics import Metrics
 from prudent.observability.multiprocess import FOLDER_VARIABLE
 from prudent.preflight import is_loopback
+from prudent.processes.remote_ledger import RemoteLedger
+from prudent.processes.runtime import tuned
 from prudent.security.keys import KeyRing
 from prudent.security.sessions import Sessions
 from prudent.settings import Settings, read_settings
@@ -40,20 +43,25 @@ from prudent.store.read_pool import Reader
 
 logger = structlog.get_logger(__name__)
 
-YOUNG_OBJECTS_MAX = 10_000
-"""Before they are looked at for cycles: a batch with its requests has thousands, and makes hardly any garbage."""
 
-
-def create_app(settings: Settings, metrics_folder: Path | None = None) -> FastAPI:
+def create_app(settings: Settings, metrics_folder: Path | None = None, ledger_socket: Path | None = None) -> FastAPI:
     """The service. Nothing is opened or started before its lifespan begins.
 
-    metrics_folder: where the workers of one `prudent serve` add up their counters.
+    metrics_folder: where the processes of one `prudent serve` add up their counters. ledger_socket: where the one that
+    has the ledger is found; None for a ledger in this process.
     """
     url = parse_database_url(settings.database_url)
-    write, read_engine = create_write_engine(url), create_read_engine(url)
+    read_engine = create_read_engine(url)
     metrics = Metrics(metrics_folder)
+    metrics.workers.set(1)
     clock = steady_clock()
-    ledger = Ledger(write, read_engine, limits=settings.limits, metrics=metrics, clock=clock)
+    write: Engine | None = None
+    ledger: LedgerAccess
+    if ledger_socket is None:
+        write = create_write_engine(url)
+        ledger = Ledger(write, read_engine, limits=settings.limits, metrics=metrics, clock=clock)
+    else:
+        ledger = RemoteLedger(ledger_socket, limits=settings.limits, metrics=metrics)
     read = Reader(read_engine)
     bodies = Bodies(settings.limits)
     requests = Requests(metrics, log_all=settings.log_level == "debug")
@@ -65,31 +73,22 @@ def create_app(settings: Settings, metrics_folder: Path | None = None) -> FastAP
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[dict[str, object]]:
-        # one thread a product: replays are then equal to the last bit, and small matrices are faster
-        with threadpool_limits(1):
-            ledger.start()
-            leave_with_parent()
-            if settings.demo:
-                await create_demo(ledger)
-            await authentication.load_keys(ring, sessions, read)
-            watch = asyncio.create_task(authentication.watch_keys(ring, sessions, read, settings.keys_refresh_seconds))
-            gc.collect()
-            gc.freeze()  # the start-up heap is never garbage; scanning it made the slowest 1% of requests
-            gc.enable()  # prudent serve has loaded everything without it
-            gc.set_threshold(YOUNG_OBJECTS_MAX, *gc.get_threshold()[1:])
-            try:
-                connections = Connections(settings.limits, metrics, asyncio.get_running_loop())
-                # for the connections' protocol
-                yield {"limits": settings.limits, "connections": connections, "lane": lane}
-            finally:
-                watch.cancel()
-                with suppress(asyncio.CancelledError):
-                    await watch
-                ledger.stop()
-                read.close()
+        try:
+            with tuned():
+                async with ledger.opened():
+                    leave_with_parent()
+                    if settings.demo:
+                        await create_demo(ledger)
+                    async with authentication.current_keys(ring, sessions, read, settings.keys_refresh_seconds):
+                        connections = Connections(settings.limits, metrics, asyncio.get_running_loop())
+                        # for the connections' protocol
+                        yield {"limits": settings.limits, "connections": connections, "lane": lane}
+        finally:
+            read.close()
+            if write is not None:
                 write.dispose()
-                read_engine.dispose()
-                stop_tracing()
+            read_engine.dispose()
+            stop_tracing()
 
     app = FastAPI(
         title="Prudent",
@@ -155,5 +154,6 @@ def create_app_from_environment() -> FastAPI:
     """For uvicorn's worker processes, which get their settings from the environment."""
     settings = read_settings()
     logs.configure(settings.log_level)
-    folder = os.environ.get(FOLDER_VARIABLE) if settings.workers > 1 else None
-    return create_app(settings, None if folder is None else Path(folder))
+    if settings.workers == 1:
+        return create_app(settings)
+    return create_app(settings, Path(os.environ[FOLDER_VARIABLE]), Path(os.environ[LEDGER_SOCKET_VARIABLE]))

@@ -3,8 +3,8 @@
 import numpy as np
 
 from prudent.campaigns import CampaignConfiguration
+from prudent.ledger.access import LedgerAccess
 from prudent.ledger.commands import CreateCampaign, Observe, WarmStart
-from prudent.ledger.ledger import Ledger
 
 DEMO = CampaignConfiguration.model_validate(
     {
@@ -18,7 +18,7 @@ DEMO = CampaignConfiguration.model_validate(
 OBSERVATIONS = 40
 
 
-async def create_demo(ledger: Ledger) -> None:
+async def create_demo(ledger: LedgerAccess) -> None:
     """Create the campaign with some history; does nothing if the database has it already."""
     await ledger.administer(CreateCampaign(DEMO))
     draw = np.random.default_rng(7)

@@ -51,7 +51,7 @@ def prepare(settings: Settings) -> FileLock | None:
     _check_address(settings.host, settings.port)
     _allow_files(settings.limits.connections_max + FILES_BESIDES_CONNECTIONS)
     url = parse_database_url(settings.database_url)
-    lock = _lock_file(url, settings.workers) if url.get_backend_name() == "sqlite" else None
+    lock = _lock_file(url) if url.get_backend_name() == "sqlite" else None
     engine = create_write_engine(url)
     try:
         _check_durability(engine)
@@ -86,9 +86,7 @@ def _explain(error: str) -> str:
     return f"the database is read-only, so nothing could be recorded: name the primary, or make it writable ({error})"
 
 
-def _lock_file(url: URL, workers: int) -> FileLock:
-    if workers > 1:
-        raise NotServableError("SQLite supports only one worker: use PostgreSQL for more")
+def _lock_file(url: URL) -> FileLock:
     path = Path(url.database or "")
     if not path.parent.is_dir():
         raise NotServableError(

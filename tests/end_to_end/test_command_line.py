@@ -70,14 +70,10 @@ def test_the_version_is_told() -> None:
     assert run("--version").stdout == f"prudent {version('prudent')}\n"
 
 
-def test_serve_refuses_an_unmigrated_postgres_and_a_second_worker_on_sqlite(
-    postgres_database: str, sqlite_database: str
-) -> None:
-    """Each worker migrating by itself, or two writers on one file, would break a running service."""
+def test_serve_refuses_an_unmigrated_postgres(postgres_database: str) -> None:
+    """Each server migrating by itself would break those that run."""
     done = prudent("serve", "--port", "0", "--database-url", postgres_database)
     assert (done.returncode, "prudent migrate" in done.stderr) == (1, True)
-    done = prudent("serve", "--port", "0", "--workers", "2", "--database-url", sqlite_database)
-    assert (done.returncode, "SQLite supports only one worker" in done.stderr) == (1, True)
 
 
 def test_a_second_server_on_one_sqlite_file_is_refused(make_server: MakeServer, sqlite_database: str) -> None:

@@ -65,8 +65,7 @@ def total(findings: list[Findings]) -> Findings:
 def make(make_server: MakeServer, database_url: str) -> Server:
     if database_url.startswith("postgresql"):
         migrate_empty(database_url)
-    workers = 1 if database_url.startswith("sqlite") else 2
-    return make_server(database_url, workers=workers, start=False, environment={"PRUDENT_SNAPSHOT_OBSERVATIONS": "50"})
+    return make_server(database_url, workers=2, start=False, environment={"PRUDENT_SNAPSHOT_OBSERVATIONS": "50"})
 
 
 def test_what_is_acknowledged_survives_a_crash(make_server: MakeServer, database_url: str, promise: Promise) -> None:

@@ -46,7 +46,7 @@ def test_identical_rewards_at_once_are_one_observation(
     make_server: MakeServer, database_url: str, promise: Promise
 ) -> None:
     """R3. A retry that overtakes its original would teach the same outcome twice, or be answered 500."""
-    server = make_server(database_url, workers=1 if database_url.startswith("sqlite") else 2)
+    server = make_server(database_url, workers=2)
     create_campaigns(server.url)
     record = Record()
     names = list(CAMPAIGNS)

@@ -57,7 +57,7 @@ def send_bad_requests(server: Server) -> Requests:
     return sent
 
 
-@pytest.mark.parametrize(("database", "workers"), [("sqlite", 1), ("postgres", 2)])
+@pytest.mark.parametrize(("database", "workers"), [("sqlite", 1), ("sqlite", 2), ("postgres", 2)])
 def test_metrics_equal_the_truth(
     request: pytest.FixtureRequest, make_server: MakeServer, promise: Promise, database: str, workers: int
 ) -> None:

@@ -135,7 +135,7 @@ def test_a_campaign_that_is_repaired_comes_back_by_itself(
         second.one(Select("c"))
     clock[0] += 31_000_000
     assert second.one(Describe("c")).state_digest == expected
-    assert second.ledger.quarantine.remark is None
+    assert second.ledger.remark is None
 
 
 @pytest.mark.parametrize("name", ["features of another length", "an arm's features"])

@@ -49,7 +49,7 @@ def opens(server: Server, cookie: str) -> bool:
         return http.get("/").status_code == 200
 
 
-@pytest.mark.parametrize(("database", "workers"), [("sqlite", 1), ("postgres", 2)])
+@pytest.mark.parametrize(("database", "workers"), [("sqlite", 1), ("sqlite", 2), ("postgres", 2)])
 def test_a_session_that_was_signed_out_is_over(
     request: pytest.FixtureRequest, make_server: MakeServer, database: str, workers: int
 ) -> None:

@@ -36,6 +36,7 @@ from prudent.campaigns import CampaignConfiguration, resolve, stored
 from prudent.campaigns.configuration import MultiArmedModel, SharedModel
 from prudent.errors import InvalidCommandError, NotFoundError
 from prudent.identifiers import ID_PATTERN
+from prudent.ledger.access import LedgerAccess
 from prudent.ledger.administration import CampaignRecord, find_record, list_records
 from prudent.ledger.commands import (
     AddArm,
@@ -48,7 +49,6 @@ from prudent.ledger.commands import (
     RestartCampaign,
     WarmStart,
 )
-from prudent.ledger.ledger import Ledger
 from prudent.ledger.outcomes import ModelReport
 from prudent.store.read_pool import Reader
 
@@ -61,7 +61,7 @@ LIST_SLICE, LIST_BYTES_MAX = 20, 4 * 2**20
 """Campaigns that are read at a time, and bytes after which a page of them ends: one may have a megabyte."""
 
 
-def campaign_routes(ledger: Ledger, read: Reader, bodies: Bodies) -> APIRouter:
+def campaign_routes(ledger: LedgerAccess, read: Reader, bodies: Bodies) -> APIRouter:
     """Create, list, read, change and delete campaigns."""
     router = APIRouter(tags=["campaigns"], responses=PROBLEMS, route_class=StrictRoute)
     read_creation = bodies.of(CampaignConfiguration)
@@ -170,7 +170,7 @@ def _readable(records: Iterable[CampaignRecord]) -> Iterator[dict[str, Any]]:
             logger.exception("a campaign's settings cannot be read", campaign_id=record.row.campaign_id)
 
 
-def arm_routes(ledger: Ledger, bodies: Bodies) -> APIRouter:
+def arm_routes(ledger: LedgerAccess, bodies: Bodies) -> APIRouter:
     """Add arms and change their status."""
     router = APIRouter(tags=["arms"], responses=PROBLEMS, route_class=StrictRoute)
     read_arm = bodies.of(ArmRequest)
@@ -205,7 +205,7 @@ def arm_routes(ledger: Ledger, bodies: Bodies) -> APIRouter:
     return router
 
 
-def learning_routes(ledger: Ledger, read: Reader, bodies: Bodies) -> APIRouter:
+def learning_routes(ledger: LedgerAccess, read: Reader, bodies: Bodies) -> APIRouter:
     """Warm starts, and what the model has learned."""
     router = APIRouter(tags=["learning"], responses=PROBLEMS, route_class=StrictRoute)
     validate = bodies.validator(ObservationItem)

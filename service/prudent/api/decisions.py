@@ -25,8 +25,8 @@ from prudent.api.server.middleware import Headers, Requests, StrictRoute, guarde
 from prudent.campaigns import Given
 from prudent.errors import InvalidCommandError
 from prudent.identifiers import ID_PATTERN
+from prudent.ledger.access import LedgerAccess
 from prudent.ledger.commands import Command, Correct, Reward, Select
-from prudent.ledger.ledger import Ledger
 from prudent.ledger.outcomes import Failed
 from prudent.observability.logs import request_id
 from prudent.security.keys import KeyRing
@@ -73,7 +73,7 @@ def reward_command(request: RewardRequest) -> Reward:
     return Reward(request.decision_id, request.reward, request.arm_id)
 
 
-def decision_routes(ledger: Ledger, bodies: Bodies) -> APIRouter:
+def decision_routes(ledger: LedgerAccess, bodies: Bodies) -> APIRouter:
     """``/select``, ``/reward`` and their batches."""
     router = APIRouter(tags=["decisions"], responses=PROBLEMS, route_class=StrictRoute)
     read_select, read_reward = bodies.of(SelectRequest), bodies.of(RewardRequest)
@@ -170,7 +170,9 @@ def item_reader(
     return read
 
 
-async def _answer(ledger: Ledger, items: list[Command | Failure], render: Callable[[Any], dict[str, Any]]) -> Response:
+async def _answer(
+    ledger: LedgerAccess, items: list[Command | Failure], render: Callable[[Any], dict[str, Any]]
+) -> Response:
     """Submit the valid items together; answer all in their order."""
     outcomes = iter(await ledger.submit_all([item for item in items if not isinstance(item, dict)]))
     replies: list[bytes] = []
@@ -217,7 +219,7 @@ class Passage(NamedTuple):
 class FastLane:
     """Takes requests between a connection's parser and the ledger."""
 
-    def __init__(self, ledger: Ledger, bodies: Bodies, ring: KeyRing | None, requests: Requests) -> None:
+    def __init__(self, ledger: LedgerAccess, bodies: Bodies, ring: KeyRing | None, requests: Requests) -> None:
         self._ledger, self._ring, self._requests = ledger, ring, requests
         read_select, read_reward = bodies.validator(SelectRequest), bodies.validator(RewardRequest)
         routes = (

@@ -8,7 +8,7 @@ from sqlalchemy import Connection
 
 from prudent.api.replies import PROBLEMS, HealthReply
 from prudent.errors import DatabaseUnavailableError
-from prudent.ledger.ledger import Ledger
+from prudent.ledger.access import LedgerAccess
 from prudent.observability.metrics import Metrics
 from prudent.store.decisions import count_pending
 from prudent.store.read_pool import Reader
@@ -18,7 +18,7 @@ READY_SECONDS_MAX = 2.0
 """Clients of readiness and metrics give up soon; they need an answer even if the database does not reply."""
 
 
-def operation_routes(ledger: Ledger, read: Reader, metrics: Metrics) -> APIRouter:
+def operation_routes(ledger: LedgerAccess, read: Reader, metrics: Metrics) -> APIRouter:
     """``/health/live``, ``/health/ready`` and ``/metrics``."""
     router = APIRouter(tags=["operations"])
     needed = latest_revision()
@@ -31,7 +31,7 @@ def operation_routes(ledger: Ledger, read: Reader, metrics: Metrics) -> APIRoute
     @router.get("/health/ready", operation_id="ready", responses={503: {"model": HealthReply}})
     async def ready(response: Response) -> HealthReply:
         """Whether it can serve: the ledger runs, and the database answers and has this schema or a newer one."""
-        detail, remark = ledger.fault, ledger.quarantine.remark
+        detail, remark = ledger.fault, ledger.remark
         try:
             async with asyncio.timeout(READY_SECONDS_MAX):
                 revision = await read(_revision)

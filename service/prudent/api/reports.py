@@ -18,7 +18,7 @@ from prudent.campaigns import Risk
 from prudent.clock import Clock
 from prudent.core.measures import INTERVAL_COUNT_MIN
 from prudent.errors import NotFoundError
-from prudent.ledger.ledger import Ledger
+from prudent.ledger.access import LedgerAccess
 from prudent.reporting.collection import RECENT, UNREGISTERED_MAX
 from prudent.reporting.decision_log import FROM_THE_NEWEST, LoggedDecision, LogPage, Position, read_decisions
 from prudent.reporting.policies import SEEN_MAX, policy_of, read_seen
@@ -273,7 +273,7 @@ def render_campaign_report(report: CampaignReport) -> dict[str, Any]:
     return asdict(report)
 
 
-def report_routes(read: Reader, ledger: Ledger, clock: Clock) -> APIRouter:
+def report_routes(read: Reader, ledger: LedgerAccess, clock: Clock) -> APIRouter:
     """The report and the decision log."""
     router = APIRouter(tags=["reports"], responses=PROBLEMS, route_class=StrictRoute)
 

@@ -14,9 +14,9 @@ from prudent.api.server.bodies import Bodies
 from prudent.api.server.middleware import StrictRoute
 from prudent.clock import Clock
 from prudent.errors import CommandError, NotFoundError, UnavailableError
+from prudent.ledger.access import LedgerAccess
 from prudent.ledger.administration import CampaignRecord
 from prudent.ledger.importing import AbandonImport, Import
-from prudent.ledger.ledger import Ledger
 from prudent.settings import Limits
 from prudent.store.read_pool import Reader
 from prudent.transfer.decision_table import MEDIA_TYPES, DecisionTable, begin_table
@@ -41,7 +41,7 @@ Format = Annotated[
 ]
 
 
-def transfer_routes(ledger: Ledger, read: Reader, bodies: Bodies, limits: Limits, clock: Clock) -> APIRouter:
+def transfer_routes(ledger: LedgerAccess, read: Reader, bodies: Bodies, limits: Limits, clock: Clock) -> APIRouter:
     """``/campaigns/{campaign_id}/export`` and ``/import``."""
     router = APIRouter(tags=["campaigns"], responses=PROBLEMS, route_class=StrictRoute)
 

@@ -9,8 +9,8 @@ from fastapi.responses import RedirectResponse
 from prudent.api.problems import BadBodyError
 from prudent.dashboard.rendering import HEADERS, Pages, is_https
 from prudent.errors import UnavailableError
+from prudent.ledger.access import LedgerAccess
 from prudent.ledger.commands import EndSession
-from prudent.ledger.ledger import Ledger
 from prudent.security.keys import KeyRing
 from prudent.security.sessions import COOKIE, SECONDS, Sessions, is_page
 
@@ -52,7 +52,7 @@ async def read_form(request: Request) -> dict[str, str]:
         raise BadBodyError(422, "the form cannot be read") from None
 
 
-def login_routes(pages: Pages, ring: KeyRing, sessions: Sessions, ledger: Ledger) -> APIRouter:
+def login_routes(pages: Pages, ring: KeyRing, sessions: Sessions, ledger: LedgerAccess) -> APIRouter:
     """``/dashboard/login`` and ``/dashboard/logout``."""
     router = APIRouter(include_in_schema=False)
 

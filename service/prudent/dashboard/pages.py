@@ -10,7 +10,7 @@ from prudent.dashboard.queries import Queries, is_id
 from prudent.dashboard.rendering import Pages, asks_for_keys, base_address, curl, page
 from prudent.dashboard.try_select import make_form, read_request
 from prudent.errors import NotFoundError
-from prudent.ledger.ledger import Ledger
+from prudent.ledger.access import LedgerAccess
 from prudent.store.read_pool import Reader
 from prudent.store.reports import PLAYS_MAX
 
@@ -27,7 +27,7 @@ FIRST_CAMPAIGN = {
 }
 
 
-def page_routes(ledger: Ledger, read: Reader, queries: Queries, pages: Pages) -> APIRouter:
+def page_routes(ledger: LedgerAccess, read: Reader, queries: Queries, pages: Pages) -> APIRouter:
     """``/`` and the pages below it."""
     router = APIRouter(include_in_schema=False)
 

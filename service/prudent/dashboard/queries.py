@@ -14,8 +14,8 @@ from prudent.dashboard.campaign_view import CampaignView, make_view
 from prudent.dashboard.overview import Overview, read_overview, usual_request
 from prudent.errors import CommandError, NotFoundError, QuarantinedError, UnavailableError
 from prudent.identifiers import ID_PATTERN
+from prudent.ledger.access import LedgerAccess
 from prudent.ledger.commands import Describe, Preview, Select
-from prudent.ledger.ledger import Ledger
 from prudent.ledger.outcomes import ModelReport, Prospect
 from prudent.ledger.quarantine import BAD_ROWS
 from prudent.reporting.policies import PolicyReport, policy_of
@@ -90,7 +90,7 @@ class Stamp(NamedTuple):
 class Queries:
     """Reads campaigns, and caches them for a moment, so that many readers of a page cost no more than one."""
 
-    def __init__(self, ledger: Ledger, read: Reader) -> None:
+    def __init__(self, ledger: LedgerAccess, read: Reader) -> None:
         self._ledger, self._read = ledger, read
         self._cache = Cache(time.monotonic)
 

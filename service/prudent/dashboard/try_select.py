@@ -30,8 +30,8 @@ from prudent.dashboard.overview import COLOURS, Overview, usual_features
 from prudent.dashboard.queries import Queries
 from prudent.dashboard.rendering import HEADERS, Pages, asks_for_keys, base_address, curl, page, sentence, step
 from prudent.errors import ConflictError, InvalidCommandError
+from prudent.ledger.access import LedgerAccess
 from prudent.ledger.commands import Select
-from prudent.ledger.ledger import Ledger
 from prudent.ledger.outcomes import Decision, Prospect
 from prudent.store.statements import features_from_bytes
 
@@ -236,7 +236,7 @@ def _value(one: Input, errors: dict[str, str]) -> Any:
         return 0.0
 
 
-def try_routes(ledger: Ledger, queries: Queries, pages: Pages) -> APIRouter:
+def try_routes(ledger: LedgerAccess, queries: Queries, pages: Pages) -> APIRouter:
     """``/dashboard/campaigns/{campaign_id}/try``."""
     router = APIRouter(include_in_schema=False)
     path = "/dashboard/campaigns/{campaign_id}/try"

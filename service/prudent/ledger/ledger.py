@@ -3,7 +3,8 @@
 import asyncio
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 import structlog
@@ -20,16 +21,16 @@ from prudent.errors import (
     UnavailableError,
     UnknownOutcomeError,
 )
-from prudent.ledger.administration import Administration, CampaignRecord, administer
+from prudent.ledger.access import LedgerAccess
+from prudent.ledger.administration import Administration, administer
 from prudent.ledger.basis import Basis, StaleDirectoryError
 from prudent.ledger.batch import Batch
-from prudent.ledger.commands import Command, Correct
+from prudent.ledger.commands import Command
 from prudent.ledger.health import Health
 from prudent.ledger.lending import Lending
 from prudent.ledger.loading import AnotherDatabaseError, held
 from prudent.ledger.maintenance import Maintenance
-from prudent.ledger.outcomes import CorrectionReceipt, Deferred, Failed, Outcome, Postponed, Result
-from prudent.ledger.quarantine import Quarantine
+from prudent.ledger.outcomes import Deferred, Failed, Outcome, Postponed
 from prudent.ledger.queue import CommandQueue, Entry, Ticket
 from prudent.ledger.state import CampaignState, States
 from prudent.observability.metrics import Metrics
@@ -49,7 +50,7 @@ RECENT_BYTES_MAX = 16 * 2**20
 _COUNTED = (CampaignBusyError, DatabaseUnavailableError, QuarantinedError, UnknownOutcomeError)
 
 
-class Ledger:
+class Ledger(LedgerAccess):
     """Start it, submit commands from the event loop, stop it. Everything it holds can be rebuilt from the log."""
 
     def __init__(self, write: Engine, read: Engine, *, limits: Limits, metrics: Metrics, clock: Clock) -> None:
@@ -81,6 +82,15 @@ class Ledger:
         self._thread.join()
         self._lending.shutdown()
 
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[None]:
+        """Within it the thread runs."""
+        self.start()
+        try:
+            yield
+        finally:
+            self.stop()
+
     @property
     def is_alive(self) -> bool:
         """Whether the thread runs."""
@@ -94,36 +104,9 @@ class Ledger:
         return self._health.fault
 
     @property
-    def quarantine(self) -> Quarantine:
-        """What is wrong with single campaigns."""
-        return self._states.quarantine
-
-    async def submit(self, command: Command) -> Any:
-        """The command's result, committed. Raises CommandError or UnavailableError."""
-        return await self._submit_one(command)
-
-    async def administer(self, command: Administration) -> CampaignRecord | None:
-        """The campaign after the command, committed. Raises CommandError or UnavailableError."""
-        record: CampaignRecord | None = await self._submit_one(command)
-        return record
-
-    async def correct(self, command: Correct) -> CorrectionReceipt:
-        """The correction, committed. Raises CommandError or UnavailableError."""
-        receipt: CorrectionReceipt = await self._submit_one(command)
-        return receipt
-
-    async def submit_all(self, commands: Sequence[Command]) -> list[Result | Exception]:
-        """Results in the commands' order, with an error in place of each command that failed."""
-        if not commands:
-            return []
-        outcomes = await self.enqueue(commands)
-        return [outcome.error if isinstance(outcome, Failed) else outcome for outcome in outcomes]
-
-    async def _submit_one(self, command: Command | Administration) -> Any:
-        (outcome,) = await self.enqueue([command])
-        if isinstance(outcome, Failed):
-            raise outcome.error
-        return outcome
+    def remark(self) -> str | None:
+        """How many campaigns are out of service."""
+        return self._states.quarantine.remark
 
     def enqueue(self, commands: Sequence[Command | Administration]) -> asyncio.Future[list[Any]]:
         """The commands' outcomes in their order, once they are committed. It fails with UnavailableError."""
@@ -142,6 +125,13 @@ class Ledger:
                 self._metrics.unavailable.labels("overloaded").inc(len(commands))
             future.set_exception(error)
         return future
+
+    def enqueue_together(
+        self, requests: Sequence[Sequence[Command | Administration]]
+    ) -> list[asyncio.Future[list[Any]]]:
+        """As `enqueue` each; the thread does not begin a batch with the first of them alone."""
+        with self._queue.changed:
+            return [self.enqueue(commands) for commands in requests]
 
     def _give_up_waiting(self, future: asyncio.Future[list[Any]], commands: int) -> None:
         if not future.done():

@@ -31,7 +31,6 @@ class Metrics:
         self._count_requests()
         self._count_batches()
         self._count_results()
-        self.workers.set(1)
 
     def _count_requests(self) -> None:
         self.requests = self._counter("prudent_requests", "Requests answered.", ["route", "method", "status"])

@@ -16,8 +16,8 @@ from sqlalchemy import Connection
 from prudent.campaigns import CampaignConfiguration, RowReader, stored
 from prudent.core.comparison import Comparison, Region
 from prudent.errors import CommandError, UnavailableError
+from prudent.ledger.access import LedgerAccess
 from prudent.ledger.commands import Compare, Preview, Select
-from prudent.ledger.ledger import Ledger
 from prudent.ledger.outcomes import Interval, Prospect
 from prudent.store import campaigns, reports
 from prudent.store.campaigns import CampaignRow
@@ -108,7 +108,7 @@ def seen_of(
     return Seen(configuration, arms, reports.read_seen(connection, row.key, SEEN_MAX), row.observations)
 
 
-async def policy_of(ledger: Ledger, seen: Seen) -> PolicyReport:
+async def policy_of(ledger: LedgerAccess, seen: Seen) -> PolicyReport:
     """What the campaign's model makes of what was seen, as far as it can be asked."""
     asked = question(seen)
     try:

@@ -3,6 +3,8 @@
 import asyncio
 import re
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import cast
 from urllib.parse import quote
 
@@ -147,7 +149,19 @@ def presented_keys(headers: Headers) -> set[bytes]:
     return found
 
 
-async def load_keys(ring: KeyRing, sessions: Sessions, read: Reader) -> None:
+@asynccontextmanager
+async def current_keys(ring: KeyRing, sessions: Sessions, read: Reader, seconds: float) -> AsyncIterator[None]:
+    """Within it the stored keys are known, and read again every so many seconds."""
+    await _load_keys(ring, sessions, read)
+    watch = asyncio.create_task(_watch_keys(ring, sessions, read, seconds))
+    try:
+        yield
+    finally:
+        watch.cancel()
+        await asyncio.gather(watch, return_exceptions=True)
+
+
+async def _load_keys(ring: KeyRing, sessions: Sessions, read: Reader) -> None:
     """Read the stored keys and the sessions that have ended. If the database does not answer, the known ones stay."""
     try:
         stored, made, ended = await read(_stored)
@@ -158,12 +172,11 @@ async def load_keys(ring: KeyRing, sessions: Sessions, read: Reader) -> None:
     ring.load(stored, was_key_made=made)
 
 
-async def watch_keys(ring: KeyRing, sessions: Sessions, read: Reader, seconds: float) -> None:
-    """Reload them periodically, until cancelled."""
+async def _watch_keys(ring: KeyRing, sessions: Sessions, read: Reader, seconds: float) -> None:
     while True:
         await asyncio.sleep(seconds)
         try:
-            await load_keys(ring, sessions, read)
+            await _load_keys(ring, sessions, read)
         except Exception:  # must go on: otherwise revoked keys would stay valid
             logger.exception("the keys cannot be read")
 
