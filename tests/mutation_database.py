@@ -80,6 +80,12 @@ DATABASE = (
         f"{TRUST}/test_restores.py::test_a_snapshot_of_another_log_is_not_used",
     ),
     Mutation(
+        "a snapshot of a state that is ahead of its log",
+        "prudent.store.log:write_snapshot",
+        skip_branch("head is None or snapshot.sequence > head"),
+        f"{TRUST}/test_restores.py::test_a_state_ahead_of_the_log_leaves_no_snapshot",
+    ),
+    Mutation(
         "rewards without decisions overlooked",
         "prudent.store.log:find_faults",
         skip_branch("orphans"),

@@ -140,6 +140,18 @@ def test_another_tail_of_the_log_is_noticed(make_worker: Callable[..., Worker]) 
     assert first.one(Describe("c")).state_digest == second.one(Describe("c")).state_digest
 
 
+def test_a_state_ahead_of_the_log_leaves_no_snapshot(make_worker: Callable[..., Worker]) -> None:
+    """R15. Between a failover and the next batch a worker may find a snapshot due, of rows that exist nowhere."""
+    worker = make_worker(SNAPSHOTS)
+    worker.create("c")
+    teach(worker, [0.1] * 50)
+    teach(worker, [9.0] * 60)
+    forget_the_tail(worker, 50)
+    worker.stop()
+    (verdict,) = verify(worker.read)
+    assert (verdict.snapshot, verdict.faults) == ("none", [])
+
+
 def test_a_snapshot_of_another_log_is_not_used(make_worker: Callable[..., Worker]) -> None:
     """F6. A wrong state would come back at each start, although the log is right."""
     first = make_worker(SNAPSHOTS)

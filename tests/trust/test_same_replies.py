@@ -16,8 +16,8 @@ ALGORITHMS = ("linucb", "linucb-cr", "linucb-ogd-cr", "linucb-onepass-cr")
 MODELS = ("shared", "disjoint", "multi-armed")
 ARMS = ("a", "b", "c", "d")
 TIME = re.compile(r'"\d{4}-\d\d-\d\dT[\d:.]+Z"')
-OURS = re.compile(r'("(?:request_id|digest)":)"[^"]*"')
-"""Ids of requests, and digests of what has times in it."""
+OURS = re.compile(r'("(?:request_id|digest|next_cursor)":)"[^"]*"')
+"""Ids of requests; digests of what has times in it, and the places of pages, which are times."""
 MADE = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 

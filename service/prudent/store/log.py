@@ -229,16 +229,19 @@ def find_snapshot(connection: Connection, key: int) -> SnapshotRow | None:
 
 
 def write_snapshot(connection: Connection, snapshot: SnapshotRow) -> None:
-    """Store a snapshot unless a later one is stored that lies within the log.
+    """Store a snapshot unless it lies beyond the log, or a later one is stored that does not.
 
-    One of the same sequence is replaced: it may be corrupt.
+    One of the same sequence is replaced: it may be corrupt. A state that is ahead of the log was learned before the
+    database became another one, as after a failover.
     """
     is_key = snapshots.c.key == snapshot.key
     stored = connection.execute(select(snapshots.c.sequence).where(is_key)).scalar()
     head = connection.execute(select(heads.c.head).where(heads.c.key == snapshot.key)).scalar()
+    if head is None or snapshot.sequence > head:
+        return
     if stored is None:
         connection.execute(insert(snapshots).values(snapshot._asdict()))
-    elif stored <= snapshot.sequence or (head is not None and stored > head):
+    elif stored <= snapshot.sequence or stored > head:
         connection.execute(update(snapshots).where(is_key).values(snapshot._asdict()))
 
 
