@@ -22,7 +22,7 @@ SPARE_MAX = 32
 SWEEP_SECONDS = 1.0
 PROGRESS_BYTES = 64 * 2**10
 """Of an answer, to be read within `unread_seconds_max`."""
-TURN_SECONDS = 0.005
+TURN_SECONDS = 0.01
 """From one pipelined request of any connection to the next one."""
 
 
