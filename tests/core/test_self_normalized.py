@@ -53,9 +53,9 @@ def written_down(measure: Measure, rewards: Floats, u: float) -> float:
     """The logarithm of the wealth, by loops."""
     pilot = rewards[:PILOT]
     scale = math.sqrt(sum(measure.loss.d1(y, float(pilot.mean())) ** 2 for y in pilot.tolist()) / PILOT)
+    scores = np.array([measure.loss.d1(y, u) for y in rewards[PILOT:].tolist()])
     total = 0.0
     for weight, fraction in zip(WEIGHTS.tolist(), FRACTIONS.tolist(), strict=True):
-        scores = np.array([measure.loss.d1(y, u) for y in rewards[PILOT:].tolist()])
         total += weight * math.exp(float(log_bet(fraction / scale * scores).sum()))
     return math.log(total)
 
@@ -104,6 +104,36 @@ def test_rewards_learned_one_by_one_or_together_give_the_same_limit() -> None:
         singly.learn(rewards[:count])
         singly.limit(0.05)
     assert singly.limit(0.05) == pytest.approx(together.limit(0.05), rel=1e-10)
+
+
+def awkward(kind: str, count: int) -> Floats:
+    """Rewards that are hard on sums over sorted ones."""
+    generator = np.random.default_rng(count)
+    if kind == "ties":
+        return generator.choice([-1.0, 0.0, 0.25, 2.0], count)
+    if kind == "a jump":
+        return np.where(np.arange(count) < count // 2, 3.0, -6.0) + 0.01 * generator.standard_normal(count)
+    if kind == "a trend":
+        return np.linspace(-7.0, 9.0, count)
+    return np.clip(generator.standard_t(2.0, count), -8.0, 12.0)
+
+
+@pytest.mark.parametrize("kind", ["ties", "a jump", "a trend", "far rewards"])
+@pytest.mark.parametrize("measure", MEASURES, ids=lambda one: one.title)
+def test_the_limit_is_that_of_the_wealth_by_loops_whenever_it_is_asked_for(measure: Measure, kind: str) -> None:
+    """Rewards are sorted in two parts, the old ones now and then anew; one counted twice, or lost, would not show."""
+    rewards = awkward(kind, 400)
+    made = ArmLimit(measure.loss, lines_of(measure))
+    for count in (*range(1, 60), 61, 64, 100, *range(240, 300, 7), 399, 400):
+        made.learn(rewards[:count])
+        limit = made.limit(0.05)
+        if count % 5 or limit == math.inf:
+            continue
+        for u in (limit - 1.0, limit, limit + 0.5):
+            by_loops = written_down(measure, rewards[:count], u)
+            assert made.log_wealth(u) == pytest.approx(by_loops, rel=1e-8, abs=1e-8)
+        if limit < rewards[:count].max():  # not by signs
+            assert written_down(measure, rewards[:count], limit) == pytest.approx(math.log(20.0), abs=1e-6)
 
 
 def test_an_arm_that_always_pays_the_same_is_limited_by_what_it_pays() -> None:

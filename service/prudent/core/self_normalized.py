@@ -12,14 +12,17 @@ leaves over is everything below one number: the upper limit. The wealth is an av
   pays the same, once it has paid often enough.
 
 The logarithm of a bet is replaced by the piecewise quadratic function `log_bet`, which is never larger, so that the
-wealth follows, at every u, from sums over the sorted rewards: O(log n) for a candidate u.
+wealth follows, at every u, from sums over the sorted rewards: O(log n) for a candidate u. The latest rewards are sorted
+apart, so that a new one costs O(sqrt(n)).
 
 The limit depends on the arm's rewards and delta only: no dial. c y + a in place of the rewards y, c > 0, moves it as it
 should, up to rounding. Proof, conditions and sources: docs/mathematics.md, "An index with a proof and no dial".
 """
 
 from collections.abc import Iterable
+from itertools import product
 from math import inf, log, log1p, sqrt
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +50,8 @@ CUTS = np.linspace(0.1, 0.95, 18)
 SAMPLE_MIN, ERRORS_MAX = 50, 4.0
 """Rewards before it is looked at, and standard errors that contradict it."""
 _PEAK = 6
+_RECENT_MAX = 2.0
+"""Times sqrt(n): rewards that are sorted apart."""
 _REACH_MAX, _LAST_STEP, _MARGIN, _STEPS_MAX = 1e12, 1e-6, 1e-9, 200
 
 
@@ -82,8 +87,9 @@ WEIGHTS = _weights()
 """Of the fractions; with `SIGN_SHARE` they sum to 1."""
 PIECES = _pieces()
 _LOG_WEIGHTS = np.log(WEIGHTS)
-_IS_SHORT = KNOTS[:-1] >= 0.0
-_CONSTANT, _LINEAR, _SQUARE = np.ascontiguousarray(PIECES.T)
+_POWERS = np.arange(3)
+_OVER = int(np.count_nonzero(KNOTS < 0.0))
+"""Pieces of `log_bet` left of 0: of rewards above the candidate."""
 _HIGHEST = float(PIECES[-1] @ [1.0, STAKE, STAKE * STAKE])
 _LOWEST = log1p(-STAKE)
 """The logarithms of a bet that is won, and lost, altogether."""
@@ -101,22 +107,75 @@ def log_bet(x: Array) -> Array:
     return value
 
 
+class SortedSums(NamedTuple):
+    """Sums of 1, t and its square between any two places, which are read off in O(log n).
+
+    distances: (n,), of the rewards from the origin, sorted. moments: (n + 1, 3), of those before each one, less those
+    below the origin: added up from there outwards, so that far rewards cost near ones no digits.
+    """
+
+    distances: Array
+    moments: Array
+
+    @classmethod
+    def of(cls, distances: Array, lines: ScoreLines) -> "SortedSums":
+        """Sort and sum up distances (n,), in any order."""
+        distances = np.sort(distances)
+        origin = int(distances.searchsorted(0.0))
+        terms = np.ones((len(distances), 3))
+        terms[:, 1] = lines.transformed(distances)
+        terms[:, 2] = terms[:, 1] * terms[:, 1]
+        moments = np.zeros((len(distances) + 1, 3))
+        np.cumsum(terms[origin:], axis=0, out=moments[origin + 1 :])
+        moments[:origin] = -np.cumsum(terms[:origin][::-1], axis=0)[::-1]
+        return cls(distances, moments)
+
+    def up_to(self, places: Array) -> Array:
+        """Return the moments, (..., 3), of what is not above the places (...)."""
+        return self.moments.take(self.distances.searchsorted(places, side="right"), axis=0)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays held."""
+        return self.distances.nbytes + self.moments.nbytes
+
+
+def _polynomials(lines: ScoreLines) -> Array:
+    """Return `log_bet` of rate times score: coefficients (pieces x powers of t x powers of the rate, powers of z).
+
+    The first and the last piece are those beyond the knots.
+    """
+    pieces = [[_LOWEST, 0.0, 0.0], *PIECES.tolist(), [_HIGHEST, 0.0, 0.0]]
+    found = np.zeros((len(pieces), 3, 3, 3))
+    for piece, coefficients in enumerate(pieces):
+        score = lines.over() if piece <= _OVER else lines.short()
+        square = np.zeros((3, 3))
+        for (i, j), (m, n) in product(np.ndindex(2, 2), repeat=2):
+            square[i + m, j + n] += score[i, j] * score[m, n]
+        found[piece, 0, 0, 0] = coefficients[0]
+        found[piece, :2, 1, :2] = coefficients[1] * score.T
+        found[piece, :, 2, :] = coefficients[2] * square.T
+    return found.reshape(-1, 3)
+
+
 class ArmLimit:
     """The rewards of an arm, sorted, and the limit that they give. Not thread safe."""
 
     def __init__(self, loss: Loss, lines: ScoreLines) -> None:
         self._loss, self._lines = loss, lines
-        self._count = 0
-        self._scale = 0.0
-        self._pilot = 0
+        self._polynomials = _polynomials(lines)
+        self._count = self._pilot = self._settled = 0
+        self._scale = self._origin = 0.0
         self._lowest, self._highest = inf, -inf
-        self._sorted = np.empty(0)
         self._last: float | None = None
-        self._origin = 0.0
-        self._distances = self._sums = self._squares = self._rates = self._shortfalls = np.empty(0)
+        self._powers = self._shortfalls = np.empty(0)
+        self._old = self._recent = SortedSums.of(np.empty(0), lines)
 
     def learn(self, rewards: Array) -> None:
-        """Take in what is new of the arm's rewards (n,), in order and in reward units."""
+        """Take in what is new of the arm's rewards (n,), in order and in reward units.
+
+        O(sqrt(n)) for one of them, and O(n log n) every 2 sqrt(n).
+        """
         fresh = rewards[self._count :]
         if not len(fresh):
             return
@@ -125,28 +184,21 @@ class ArmLimit:
         if self._scale == 0.0:
             if self._lowest == self._highest or len(rewards) < PILOT:
                 return
-            self._pilot = max(PILOT, int(np.argmax(rewards != rewards[0])) + 1)
-            pilot = rewards[: self._pilot]
-            scores = self._loss.d1(pilot, np.full(self._pilot, float(pilot.mean())))
-            self._scale = sqrt(float(np.mean(scores * scores)))
-            self._rates = FRACTIONS / self._scale
-            self._shortfalls = self._lines.shortfalls(KNOTS / self._rates[:, None])
-            fresh = rewards[self._pilot :]
-        if len(fresh) <= 1:
-            self._sorted = np.insert(self._sorted, np.searchsorted(self._sorted, fresh), fresh)
-        else:
-            self._sorted = np.sort(np.concatenate([self._sorted, fresh]))
-        self._sum_up()
+            self._set_scale(rewards)
+        if self._settled < self._pilot or len(rewards) - self._settled > _RECENT_MAX * sqrt(len(rewards)):
+            self._origin, self._settled = float(np.median(rewards)), len(rewards)
+            self._old = SortedSums.of(rewards[self._pilot :] - self._origin, self._lines)
+        self._recent = SortedSums.of(rewards[self._settled :] - self._origin, self._lines)
 
-    def _sum_up(self) -> None:
-        """Sums of t and its square from the median outwards, so that far rewards cost near ones no digits."""
-        middle = len(self._sorted) // 2
-        if not len(self._sorted):
-            return
-        self._origin = float(self._sorted[middle])
-        self._distances = self._sorted - self._origin
-        terms = self._lines.transformed(self._distances)
-        self._sums, self._squares = _outwards(terms, middle), _outwards(terms * terms, middle)
+    def _set_scale(self, rewards: Array) -> None:
+        """Let the first rewards, not all of which are equal, set the scale."""
+        self._pilot = max(PILOT, int(np.argmax(rewards != rewards[0])) + 1)
+        pilot = rewards[: self._pilot]
+        scores = self._loss.d1(pilot, np.full(self._pilot, float(pilot.mean())))
+        self._scale = sqrt(float(np.mean(scores * scores)))
+        rates = FRACTIONS[:, None] / self._scale
+        self._powers = (rates**_POWERS)[:, None]
+        self._shortfalls = np.pad(self._lines.shortfalls(KNOTS / rates), ((0, 0), (1, 1)), constant_values=(-inf, inf))
 
     def log_wealth(self, u: float) -> float:
         """Return the logarithm of the wealth at a candidate u, in reward units, without the share bet on signs."""
@@ -154,25 +206,19 @@ class ArmLimit:
 
     def _log_wealth(self, u: float) -> tuple[float, float]:
         """Return it, and its derivative, at origin + u. O(log n)."""
-        ends = self._distances.searchsorted(u - self._shortfalls, side="right")
-        sums, squares = self._sums.take(ends), self._squares.take(ends)
-        counts, sums, squares = ends[:, :-1] - ends[:, 1:], sums[:, :-1] - sums[:, 1:], squares[:, :-1] - squares[:, 1:]
-        short, over = self._lines.short(u), self._lines.over(u)
-        intercepts, slopes, curvatures = np.where(_IS_SHORT, np.array(short[:3])[:, None], np.array(over[:3])[:, None])
-        # by piece the sums of the scores, of their squares, and of the derivatives in u of the one and half the other
-        moved = slopes * sums
-        firsts = intercepts * counts + moved
-        seconds = intercepts * (firsts + moved) + slopes * slopes * squares
-        rising = curvatures * counts + short.growth * firsts
-        turning = curvatures * firsts + short.growth * seconds
-        rates = self._rates
-        wealths: Array = counts @ _CONSTANT + rates * (firsts @ _LINEAR + rates * (seconds @ _SQUARE)) + _LOG_WEIGHTS
-        wealths += _HIGHEST * ends[:, -1] + _LOWEST * (len(self._distances) - ends[:, 0])
+        places = u - self._shortfalls
+        up_to = self._old.up_to(places) + self._recent.up_to(places)
+        between = (up_to[:, :-1] - up_to[:, 1:]).reshape(len(FRACTIONS), -1)
+        z, slope = self._lines.candidate(u)
+        # by power of the rate, what a unit of each moment is worth at u, and its derivative
+        worth = self._polynomials @ np.array([[1.0, 0.0], [z, slope], [z * z, 2.0 * z * slope]])
+        sums = (between @ worth.reshape(-1, 6)).reshape(len(FRACTIONS), 3, 2)
+        wealths, rises = (self._powers @ sums)[:, 0].T
+        wealths += _LOG_WEIGHTS
         largest = float(wealths.max())
         shares = np.exp(wealths - largest)
         total = float(shares.sum())
-        derivative = float((shares * rates) @ (rising @ _LINEAR + 2.0 * rates * (turning @ _SQUARE))) / total
-        return largest + log(total), derivative
+        return largest + log(total), float(shares @ rises) / total
 
     def limit(self, delta: float) -> float:
         """Return the upper limit at an error probability in (0, 1), in reward units; inf where there is none yet."""
@@ -180,7 +226,7 @@ class ArmLimit:
         if self._count * log(2.0) + log(SIGN_SHARE) >= -log(delta):
             by_signs = self._highest
         level = -log(delta)
-        if self._scale == 0.0 or len(self._sorted) * _HIGHEST + log1p(-SIGN_SHARE) <= level:
+        if self._scale == 0.0 or (self._count - self._pilot) * _HIGHEST + log1p(-SIGN_SHARE) <= level:
             return by_signs
         return min(by_signs, self._by_scores(level))
 
@@ -217,15 +263,7 @@ class ArmLimit:
     @property
     def nbytes(self) -> int:
         """Bytes of the arrays held."""
-        return sum(array.nbytes for array in (self._sorted, self._distances, self._sums, self._squares))
-
-
-def _outwards(terms: Array, middle: int) -> Array:
-    """Return (n + 1,) sums whose differences are those of the terms between two places, added up from the middle."""
-    sums = np.zeros(len(terms) + 1)
-    np.cumsum(terms[middle:], out=sums[middle + 1 :])
-    sums[:middle] = -np.cumsum(terms[:middle][::-1])[::-1]
-    return sums
+        return self._old.nbytes + self._recent.nbytes
 
 
 def contradiction(loss: Loss, rewards: Array, risk: float) -> float:

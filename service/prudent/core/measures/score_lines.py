@@ -8,28 +8,16 @@ from rewards and candidates alike.
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-
-
-class Line(NamedTuple):
-    """score = intercept + slope t, with t of `ScoreLines.transformed`; its derivative in u = rate + growth score.
-
-    intercept in the unit of d1, slope per t, rate in the unit of d2, growth per reward unit.
-    """
-
-    intercept: float
-    slope: float
-    rate: float
-    growth: float
 
 
 class ScoreLines(ABC):
     """The scores of a loss under which rewards that are symmetric about some centre have scores that cross once.
 
     Crossing once: P(d1 > s) - P(d1 < -s) at the true risk changes sign at most once as s grows, from minus to plus.
+    A score is the sum of c[i, j] z^i t^j over i and j in (0, 1), z a function of u and t one of y.
     """
 
     __slots__ = ()
@@ -39,16 +27,20 @@ class ScoreLines(ABC):
         """Return t, (n,), of rewards (n,)."""
 
     @abstractmethod
+    def candidate(self, u: float) -> tuple[float, float]:
+        """Return z of a candidate u, and its derivative."""
+
+    @abstractmethod
+    def short(self) -> NDArray[np.float64]:
+        """Return c, (2, 2), for the rewards below u, whose scores are positive."""
+
+    @abstractmethod
+    def over(self) -> NDArray[np.float64]:
+        """Return c, (2, 2), for the rewards above u."""
+
+    @abstractmethod
     def shortfalls(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return u - y where d1(y, u) has these values; -inf where it is above them for every reward."""
-
-    @abstractmethod
-    def short(self, u: float) -> Line:
-        """Return the line of the rewards below u, whose scores are positive."""
-
-    @abstractmethod
-    def over(self, u: float) -> Line:
-        """Return the line of the rewards above u."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,17 +54,21 @@ class KinkedLines(ScoreLines):
         """Return the rewards."""
         return rewards
 
+    def candidate(self, u: float) -> tuple[float, float]:
+        """Return u."""
+        return u, 1.0
+
+    def short(self) -> NDArray[np.float64]:
+        """Return those of below (z - t)."""
+        return np.array([[0.0, -self.below], [self.below, 0.0]])
+
+    def over(self) -> NDArray[np.float64]:
+        """Return those of above (z - t)."""
+        return np.array([[0.0, -self.above], [self.above, 0.0]])
+
     def shortfalls(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return score/weight."""
         return scores / np.where(scores > 0.0, self.below, self.above)
-
-    def short(self, u: float) -> Line:
-        """Return below (u - y)."""
-        return Line(self.below * u, -self.below, self.below, 0.0)
-
-    def over(self, u: float) -> Line:
-        """Return above (u - y)."""
-        return Line(self.above * u, -self.above, self.above, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,20 +81,24 @@ class ExponentialLines(ScoreLines):
         """Return exp(-c y)."""
         return np.exp(-self.steepness * rewards)
 
+    def candidate(self, u: float) -> tuple[float, float]:
+        """Return exp(c u)."""
+        z = math.exp(min(self.steepness * u, EXPONENT_MAX))
+        return z, self.steepness * z
+
+    def short(self) -> NDArray[np.float64]:
+        """Return those of z t - 1."""
+        return np.array([[-1.0, 0.0], [0.0, 1.0]])
+
+    def over(self) -> NDArray[np.float64]:
+        """Return the same."""
+        return self.short()
+
     def shortfalls(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return log(1 + score)/c; -inf for scores of -1 and below."""
         with np.errstate(divide="ignore"):
             return np.log1p(np.maximum(scores, -1.0)) / self.steepness
 
-    def short(self, u: float) -> Line:
-        """Return exp(c u) exp(-c y) - 1."""
-        slope = math.exp(min(self.steepness * u, EXPONENT_MAX))
-        return Line(-1.0, slope, self.steepness, self.steepness)
 
-    def over(self, u: float) -> Line:
-        """Return the same line."""
-        return self.short(u)
-
-
-EXPONENT_MAX = 700.0
-"""The largest exponent whose exponential is a float64."""
+EXPONENT_MAX = 350.0
+"""The largest exponent whose exponential has a square in float64."""
