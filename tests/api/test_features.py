@@ -3,9 +3,13 @@
 from typing import Any
 
 import httpx
+import numpy as np
 import pytest
+from sqlalchemy import text
 
+from prudent.store.engines import create_read_engine, parse_database_url
 from tests.api.contract import Json, create, model, new_id, ok, on_sqlite, problem, select
+from tests.servers import Server
 
 FEATURES: list[Json] = [
     {"name": "country", "kind": "category", "categories": ["de", "fr"], "unknown": "other"},
@@ -99,6 +103,45 @@ def test_names_and_positions_are_the_same_request(api: httpx.Client) -> None:
     assert select(api, campaign_id, context=[4, 1], decision_id=decision_id) == first
     assert select(api, campaign_id, context={"rain": 1.0, "kilometres": 4.0}, decision_id=decision_id) == first
     problem(api.post("/select", json={"campaign_id": campaign_id, "decision_id": decision_id, "context": [4, 2]}), 409)
+
+
+def stored_rows(server: Server, table: str, campaign_id: str) -> list[dict[str, Any]]:
+    """A campaign's rows as they are in the database, without what tells two equal ones apart."""
+    engine = create_read_engine(parse_database_url(server.database_url))
+    with engine.begin() as connection:
+        key = connection.scalar(text("SELECT key FROM campaigns WHERE campaign_id = :id"), {"id": campaign_id})
+        rows = connection.execute(text(f"SELECT * FROM {table} WHERE key = :key"), {"key": key}).mappings().all()  # noqa: S608
+    engine.dispose()
+    own = {"decision_id", "observation_id", "created_at", "due_at", "observed_at", "sequence", "digest"}
+    return [{name: value for name, value in row.items() if name not in own} for row in rows]
+
+
+def test_names_and_positions_leave_the_same_bytes(api: httpx.Client, api_server: Server) -> None:
+    """Exports and replays would depend on how a client wrote its requests."""
+    features = [{"name": "kilometres", "center": 2}, {"name": "rain", "scale": 3}]
+    # without draws, which are each decision's own
+    rule = {"exploration_rule": "optimistic", "warmup": 0}
+    campaign_id = create(api, named(model={"type": "disjoint", "features": features}, algorithm=rule))
+    forms: list[Any] = [{"kilometres": 4, "rain": 1}, [4, 1], {"rain": 1.0, "kilometres": 4.0}]
+    items = [{"arm_id": "a", "context": context, "reward": 2, "observation_id": new_id("o")} for context in forms]
+    assert ok(api.post(f"/campaigns/{campaign_id}/observations", json={"items": items}))["accepted"] == 3
+    asked: Json = {"campaign_id": campaign_id, "explain": True}
+    answers = [  # before any reward: all of the same state
+        ok(api.post("/select", json=asked | {"context": context, "decision_id": new_id("d")})) for context in forms
+    ]
+    for answer in answers:
+        ok(api.post("/reward", json={"decision_id": answer["decision_id"], "reward": 1}))
+    told = [{name: value for name, value in one.items() if name != "decision_id"} for one in answers]
+    decisions = stored_rows(api_server, "decisions", campaign_id)
+    learned = stored_rows(api_server, "observations", campaign_id)
+    assert told[0] == told[1] == told[2]
+    assert [len(rows) for rows in (decisions, learned)] == [3, 6]
+    assert decisions[0] == decisions[1] == decisions[2]
+    assert decisions[0]["features"] == np.array([4.0, 1.0]).tobytes()
+    assert len(decisions[0]["request_digest"]) == 16
+    assert learned[0] == learned[1] == learned[2]
+    assert learned[3] == learned[4] == learned[5]
+    assert {row["features"] for row in learned} == {np.array([4.0, 1.0]).tobytes()}
 
 
 def test_a_retry_finds_its_category_again(api: httpx.Client) -> None:
