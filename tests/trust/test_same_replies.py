@@ -97,8 +97,9 @@ class Player:
             self._made += 1
             self._decisions.append(f"#{self._made}")
             return "POST", "/select", {**body, "eligible": ["a"]}
-        if self._decisions and self._draw.random() < 0.05:
-            body["decision_id"] = self._draw.choice(self._decisions)
+        named = [one for one in self._decisions if not one.startswith("#")]  # a server's own draws among equals
+        if named and self._draw.random() < 0.05:
+            body["decision_id"] = self._draw.choice(named)
         else:
             self._named += 1
             body["decision_id"] = f"d{self._named}"
