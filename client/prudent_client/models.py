@@ -142,6 +142,21 @@ class ArmModel(Reply):
     limits: tuple[float | None, float] | None = None
 
 
+class Change(Reply):
+    """The last change of an arm's rewards that the alarm found. arm_id: None for arms that are not registered.
+
+    since, raised: the rows of the log with which it began, and with which it was noticed. size: how much rewards moved,
+    spread: their standard deviation before, in reward units. stands: whether the estimate is still mostly from before.
+    """
+
+    arm_id: str | None
+    since: int
+    raised: int
+    size: float
+    spread: float
+    stands: bool
+
+
 class Model(Reply):
     """What a campaign has learned, from how many observations, and what is guaranteed about it.
 
@@ -159,6 +174,7 @@ class Model(Reply):
     guaranteed: bool
     guarantee_note: str = ""
     convergence: dict[str, int | bool | None] = Field(default_factory=dict)
+    changes: tuple[Change, ...] = ()
     warnings: tuple[str, ...] = ()
 
 

@@ -51,10 +51,10 @@ def measure_report(count: int) -> None:
         migrate(write)
         fill(write, CONFIGURATION, pairs(count))
         started = time.perf_counter(), time.process_time()
-        found = report(read.connect, "measured", lambda: count)
+        found = report(read.connect, "measured", lambda: count, None)
         wall, cpu = time.perf_counter() - started[0], time.process_time() - started[1]
         tracemalloc.start()
-        report(read.connect, "measured", lambda: count)
+        report(read.connect, "measured", lambda: count, None)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         write.dispose()

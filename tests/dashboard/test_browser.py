@@ -1,5 +1,6 @@
 """The dashboard in a real browser: what a person sees, clicks and types."""
 
+import math
 import re
 import subprocess
 from typing import Any
@@ -9,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.conftest import MakeServer
-from tests.dashboard.conftest import HOSTILE, PHONE, WAIT_MS, OpenPage, count_charts, couriers, play
+from tests.dashboard.conftest import HOSTILE, PHONE, WAIT_MS, OpenPage, count_charts, couriers, play, post
 from tests.servers import Server, clean_environment
 
 PAGES = (
@@ -91,6 +92,29 @@ def test_a_campaign_shows_its_numbers_and_charts(site: Server, open_page: OpenPa
         assert float(cells[4].replace("\N{MINUS SIGN}", "-")) == pytest.approx(arm["rewards"]["risk"], abs=5e-3)
     assert page.locator("#rewards-chart .bin").count() > 10
     expect(page.locator("#found")).to_contain_text("By the mean alone, bold would lead")
+
+
+def test_a_change_of_the_world_is_said_in_health(site: Server, open_page: OpenPage) -> None:
+    """Whoever looks at the page must see which arm has changed, since when, and what to do, as the report says it."""
+    page = open_page(f"{site.url}/dashboard/campaigns/demo")
+    health = page.locator("#health li")
+    expect(health.first).to_be_visible()
+    expect(health.filter(has_text="The world has changed")).to_have_count(0)
+    arms = [{"arm_id": "steady"}, {"arm_id": "bold"}]
+    model = {"risk": {"measure": "mean"}, "model": {"type": "multi-armed"}, "arms": arms}
+    post(site, "/campaigns", {"campaign_id": "changed"} | model)
+    rewards = [round(math.sin(number) - (3.0 if number >= 150 else 0.0), 3) for number in range(200)]
+    items = [{"arm_id": "steady", "reward": reward} for reward in rewards]
+    post(site, "/campaigns/changed/observations", {"items": items})
+    page = open_page(f"{site.url}/dashboard/campaigns/changed")
+    found = page.locator("#health li").first
+    expect(found).to_have_class("warning")
+    expect(found).to_contain_text("The world has changed The rewards of steady have fallen by")
+    report = httpx.get(f"{site.url}/campaigns/changed/report", trust_env=False).json()
+    expect(found).to_contain_text(report["changes"][0]["sentence"])
+    restart = {"from": report["changes"][0]["since"]}
+    post(site, "/campaigns/changed/restart", restart)
+    expect(page.locator("#health li").filter(has_text="The world has changed")).to_have_count(0)
 
 
 def test_a_chart_says_what_one_points_at(site: Server, open_page: OpenPage) -> None:

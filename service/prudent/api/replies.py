@@ -245,6 +245,17 @@ class ArmModelReply(BaseModel):
     )
 
 
+class ArmChangeReply(BaseModel):
+    """The last change of an arm's rewards that the alarm found; see docs/changing-world.md."""
+
+    arm_id: str | None = Field(description="null for arms that are not registered, which are watched together.")
+    since: int = Field(description="The row of the log with which it began.")
+    raised: int = Field(description="The row of the log with which the alarm was raised.")
+    size: float = Field(description="How much the rewards have moved relative to the estimates, in reward units.")
+    spread: float = Field(description="The standard deviation of the rewards about the estimates, before it.")
+    stands: bool = Field(description="Whether the estimate still rests on more from before the change than since.")
+
+
 class ModelReply(BaseModel):
     """What the model has learned."""
 
@@ -293,6 +304,9 @@ class ModelReply(BaseModel):
     )
     convergence: dict[str, int | bool | None]
     features_above_bound: int
+    changes: list[ArmChangeReply] = Field(
+        description="What the alarm found; empty where nothing seems to have changed."
+    )
     warnings: list[str]
     state_digest: str | None = Field(description="Digest of the state's bytes; null for the exact minimiser.")
 

@@ -11,7 +11,15 @@ from sqlalchemy import Connection
 
 from prudent.api.campaigns import LIST_MAX, CampaignPath
 from prudent.api.rendering import json_reply, render_instant, render_shown
-from prudent.api.replies import HEAD, OBSERVATIONS, PROBLEMS, RECOMMENDED, DecisionReply, Interval
+from prudent.api.replies import (
+    HEAD,
+    OBSERVATIONS,
+    PROBLEMS,
+    RECOMMENDED,
+    ArmChangeReply,
+    DecisionReply,
+    Interval,
+)
 from prudent.api.requests import decode_cursor, encode_cursor
 from prudent.api.server.middleware import StrictRoute
 from prudent.campaigns import Risk
@@ -19,6 +27,7 @@ from prudent.clock import Clock
 from prudent.core.measures import INTERVAL_COUNT_MIN
 from prudent.errors import NotFoundError
 from prudent.ledger.access import LedgerAccess
+from prudent.reporting.changes import changes_of
 from prudent.reporting.collection import RECENT, UNREGISTERED_MAX
 from prudent.reporting.decision_log import FROM_THE_NEWEST, LoggedDecision, LogPage, Position, read_decisions
 from prudent.reporting.policies import SEEN_MAX, policy_of, read_seen
@@ -167,6 +176,14 @@ class PolicyReply(BaseModel):
     sentence: str
 
 
+class ChangeReply(ArmChangeReply):
+    """A change of an arm's rewards with its times."""
+
+    since_at: datetime
+    raised_at: datetime
+    sentence: str = Field(description="The same in words, and what can be done.")
+
+
 class UnlistedReply(BaseModel):
     """Unregistered arms that are not listed one by one."""
 
@@ -193,6 +210,9 @@ class ReportReply(BaseModel):
     price_of_caution: PriceOfCautionReply
     learning: LearningReply
     policy: PolicyReply | None = Field(description="Campaigns with features only.")
+    changes: list[ChangeReply] | None = Field(
+        description="What the alarm that the world changed found, latest first; null where the model cannot be asked."
+    )
     interval_note: str
 
 
@@ -270,7 +290,10 @@ def _render_reward(reward: LearnedReward, is_learned: bool | None) -> dict[str, 
 
 def render_campaign_report(report: CampaignReport) -> dict[str, Any]:
     """A report as ReportReply: its fields have the contract's names."""
-    return asdict(report)
+    rendered = asdict(report)
+    for change in rendered["changes"] or ():
+        change |= {name: render_instant(change[name]) for name in ("since_at", "raised_at")}
+    return rendered
 
 
 def report_routes(read: Reader, ledger: LedgerAccess, clock: Clock) -> APIRouter:
@@ -287,7 +310,8 @@ def report_routes(read: Reader, ledger: LedgerAccess, clock: Clock) -> APIRouter
         """Report the plays and rewards of each arm, the price of caution, and what the campaign has learned."""
         seen = await read(read_seen, campaign_id)
         policy = None if seen is None else await policy_of(ledger, seen)
-        found = await read.in_pages(report, campaign_id, clock, policy)
+        changes = await changes_of(ledger, campaign_id)
+        found = await read.in_pages(report, campaign_id, clock, policy, changes)
         if found is None:
             raise NotFoundError("there is no such campaign")
         return json_reply(render_campaign_report(found))

@@ -351,3 +351,10 @@ class FeatureMap:
     def parts(self, columns: NDArray[np.float64]) -> NDArray[np.float64]:
         """Contributions by feature: every column is one."""
         return columns
+
+
+def categories_of(feature_map: FeatureMap | Encoder) -> NDArray[np.bool_]:
+    """Return which features are categories, (n,)."""
+    if isinstance(feature_map, FeatureMap):
+        return np.zeros(feature_map.dimension, dtype=bool)
+    return np.array([feature.kind == "category" for feature in feature_map.features], dtype=bool)

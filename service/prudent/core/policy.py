@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from scipy.linalg.blas import dnrm2
 
 from prudent.core.centring import Centre
+from prudent.core.change import ChangeWatch
 from prudent.core.confidence import Confidence, ConfidenceSettings
-from prudent.core.encoding import Encoder, FeatureMap
+from prudent.core.encoding import Encoder, FeatureMap, categories_of
 from prudent.core.estimators import Estimator
 from prudent.core.estimators.blocks import check_observation
 from prudent.core.exploration import Scores
@@ -46,13 +47,6 @@ class _Learned(NamedTuple):
     centre: Centre | None
     feature_map: Encoder
     counts: SolverCounts
-
-
-def _categories_of(feature_map: FeatureMap | Encoder) -> NDArray[np.bool_]:
-    """(n,) which features are categories."""
-    if isinstance(feature_map, FeatureMap):
-        return np.zeros(feature_map.dimension, dtype=bool)
-    return np.array([feature.kind == "category" for feature in feature_map.features], dtype=bool)
 
 
 class Policy:
@@ -95,7 +89,7 @@ class Policy:
         is_learned = isinstance(feature_map, Encoder) and feature_map.is_learned
         self.scaling = Scaling(feature_map.dimension) if is_learned else None
         self.seen = Seen(feature_map.dimension) if keeps_seen else None
-        self._categories = _categories_of(feature_map)
+        self._categories = categories_of(feature_map)
         self.forgetting: Forgetting | None = None
         """None until something is to be forgotten."""
         self._fresh_estimator = fresh_estimator
@@ -105,6 +99,7 @@ class Policy:
         self.version = 0
         """Rises with everything that may change a score."""
         self.floor_counts = FloorCounts(arms)
+        self.change_watch = ChangeWatch(len(estimator.theta), arms)
         self._marked = 0
         self._has_marked_parts = True
         self._blocks_at_creation = blocks_at_creation
@@ -151,6 +146,7 @@ class Policy:
         """Register one more arm. has_block: whether it has parameters of its own (disjoint model)."""
         self._mark_parts()
         self.floor_counts.add_arm()
+        self.change_watch.add_arm(has_block=has_block)
         self.version += 1
         if self._sums is not None:
             self._sums.add_arm()
@@ -160,28 +156,33 @@ class Policy:
                 self._sums.add_block()
             self._everything_is_stale = True
 
-    def observe(self, block: int, features: NDArray[np.float64], reward: float, arm: int | None = None) -> None:
+    def observe(
+        self, block: int, features: NDArray[np.float64], reward: float, arm: int | None = None, sequence: int = 0
+    ) -> None:
         """Learn one observation. Raises ValueError, and changes nothing, if it is not finite or of another length.
 
-        features: (d,) as sent. arm: whose observation counts for the floor and the bonus `self-scaled`, by order of
-        registration.
+        features: (d,) as sent. arm: whose observation counts for the floor, the bonus `self-scaled` and the alarm, by
+        order of registration. sequence: its row of the log, from 1, by which the alarm dates a change.
         """
         if features.shape != (self.feature_map.dimension,):  # one number would be taken for all of them
             raise ValueError(f"it has {features.size} features instead of {self.feature_map.dimension}")
         x = self.feature_map(features)
         reward = self._outcome(reward)
         self.version += 1
-        if self.centre is not None or self.scaling is not None:
-            blocks, dimension = self.estimator.theta.shape
-            check_observation(block, blocks, dimension, x, reward)  # before anything changes
+        blocks, dimension = self.estimator.theta.shape
+        check_observation(block, blocks, dimension, x, reward)  # before anything changes
         self._mark_parts()
         if self.forgetting is not None:
             self._forget(self.forgetting)
+        is_due = self.change_watch.observe(block, x, reward, arm, sequence)
         if self.scaling is not None and self.scaling.add(Observed(block, features, reward)):
             self._learn_again(self.scaling)
             x = self.feature_map(features)
+            self._expect(range(len(self.estimator.theta)))
         else:
             self._learn(block, x, reward)
+            if is_due:
+                self._expect([block])
         if self.seen is not None:
             self.seen.add(features, self._categories)
         if arm is not None:
@@ -199,8 +200,15 @@ class Policy:
         assert isinstance(self.estimator, Forgets)  # noqa: S101  # `set_half_life` has looked
         self.estimator.forget(share)
         self.floor_counts.forget(share)
+        self.change_watch.forget(share)
         if self.centre is not None:
             self.centre.forget(forgetting.half_life)
+
+    def _expect(self, blocks: Sequence[int]) -> None:
+        """Look for changes by the estimates of now."""
+        self._changed.update(self.estimator.refresh())
+        for block in blocks:
+            self.change_watch.renew(block, self.estimator.theta[block], self.center)
 
     def _learn(self, block: int, x: NDArray[np.float64], reward: float) -> None:
         if self.centre is not None and self.centre.observe(reward) and self.is_centred:
@@ -231,7 +239,7 @@ class Policy:
     def refresh(self) -> None:
         """Bring estimate and bonuses up to date with every observation so far."""
         changed: Sequence[int] = self.estimator.refresh()
-        if self._sums is not None:
+        if self._changed:
             changed = sorted(self._changed.union(changed))
             self._changed.clear()
         if self._everything_is_stale:
@@ -336,9 +344,10 @@ class Policy:
         self.features_above_bound = self._marked
         self.set_index(self.confidence.settings, self.exploration)
 
-    def _parts(self) -> list[Centre | Scaling | Seen | ScoreSums | FloorCounts | Forgetting]:
+    def _parts(self) -> list[Centre | Scaling | Seen | ScoreSums | FloorCounts | ChangeWatch | Forgetting]:
         """What is learned beside the estimator."""
-        parts = (self.centre, self.scaling, self.seen, self._sums, self.floor_counts, self.forgetting)
+        counts = (self.floor_counts, self.change_watch, self.forgetting)
+        parts = (self.centre, self.scaling, self.seen, self._sums, *counts)
         return [part for part in parts if part is not None]
 
     def dump(self) -> bytes | None:

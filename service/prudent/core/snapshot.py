@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-FORMAT_VERSION = 13
+FORMAT_VERSION = 14
 _CHECKSUM_BYTES = 16
 
 

@@ -21,6 +21,7 @@ from prudent.dashboard.formatting import number, plural
 from prudent.dashboard.overview import Overview, usual_features
 from prudent.dashboard.rendering import asks_for_keys, base_address, curl
 from prudent.ledger.outcomes import ModelReport, Prospect, ScoredArm
+from prudent.reporting.changes import ChangeReport
 from prudent.reporting.collection import ArmTally
 from prudent.reporting.policies import PolicyReport
 from prudent.reporting.report import (
@@ -65,10 +66,15 @@ class CampaignView:
     learning: Learning
     caution: str | None
     policy: PolicyReport | None
+    changes: Sequence[ChangeReport]
 
 
 def make_view(
-    campaign: Overview, report: ModelReport | None, prospect: Prospect | None, policy: PolicyReport | None
+    campaign: Overview,
+    report: ModelReport | None,
+    prospect: Prospect | None,
+    policy: PolicyReport | None,
+    changes: Sequence[ChangeReport],
 ) -> CampaignView:
     """Assemble the page; without a report or prospect, the model's part is missing. policy: None without features."""
     reports, measure = arm_reports(campaign), campaign.configuration.measure()
@@ -89,6 +95,7 @@ def make_view(
         learning=learning(campaign, reports, policy),
         caution=None if policy is not None else caution(campaign, reports),
         policy=policy,
+        changes=changes,
     )
 
 
@@ -240,9 +247,9 @@ class Finding:
     text: str
 
 
-def health(campaign: Overview, model: ModelReport | None, fault: str | None) -> list[Finding]:
+def health(view: CampaignView, fault: str | None) -> list[Finding]:
     """What works and what does not, warnings first."""
-    found = []
+    campaign, model, found = view.campaign, view.report, []
     if fault is not None:
         found.append(Finding("warning", "Nothing can be recorded", fault))
     if model is None:
@@ -250,6 +257,9 @@ def health(campaign: Overview, model: ModelReport | None, fault: str | None) -> 
             Finding("warning", "Model unavailable", "Its numbers are missing from this page; try again in a moment.")
         )
     else:
+        found += [
+            Finding("warning" if one.stands else "note", "The world has changed", one.sentence) for one in view.changes
+        ]
         found += [Finding("warning", "Model warning", warning) for warning in model.warnings]
         found.append(_learning(campaign, model))
         certified = model.convergence.get("certified")

@@ -58,7 +58,7 @@ def page_routes(ledger: LedgerAccess, read: Reader, queries: Queries, pages: Pag
             lines=view.lines[:ARMS_MAX],
             best_arms=[arm for arm in view.policy.arms if arm.share][:ARMS_MAX] if view.policy else [],
             more_arms=max(0, len(view.lines) - ARMS_MAX),
-            findings=health(campaign, view.report, ledger.fault),
+            findings=health(view, ledger.fault),
             recent=campaign.recent[:LATEST],
             plays_max=PLAYS_MAX,
             curls=_curls(request, campaign),

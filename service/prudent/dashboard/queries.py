@@ -18,6 +18,7 @@ from prudent.ledger.access import LedgerAccess
 from prudent.ledger.commands import Describe, Preview, Select
 from prudent.ledger.outcomes import ModelReport, Prospect
 from prudent.ledger.quarantine import BAD_ROWS
+from prudent.reporting.changes import describe_changes
 from prudent.reporting.policies import PolicyReport, policy_of
 from prudent.store import campaigns, decisions, reports
 from prudent.store.read_pool import Reader
@@ -135,7 +136,9 @@ class Queries:
         report, prospect, policy = await asyncio.gather(
             self._describe(campaign), self._prospect(campaign), self._policy(campaign)
         )
-        return await asyncio.to_thread(make_view, campaign, report, prospect, policy)
+        changed = [] if report is None else report.changes
+        changes = await self._read(describe_changes, campaign.row.key, changed) if changed else []
+        return await asyncio.to_thread(make_view, campaign, report, prospect, policy, changes)
 
     async def _policy(self, campaign: Overview) -> PolicyReport | None:
         return None if campaign.seen is None else await policy_of(self._ledger, campaign.seen)

@@ -16,7 +16,7 @@ from prudent.core.theory import Constants, regret_bound
 from prudent.errors import InvalidCommandError
 from prudent.ledger.commands import Compare
 from prudent.ledger.explanation import feature_names, interval_of
-from prudent.ledger.outcomes import ArmModel, Limits, ModelReport
+from prudent.ledger.outcomes import ArmChange, ArmModel, Limits, ModelReport
 from prudent.ledger.selection import score
 from prudent.ledger.state import CampaignState, Candidate
 
@@ -121,6 +121,17 @@ def _describe(state: CampaignState, damage: str | None) -> ModelReport:
         regret_bound=_regret_bound(state) if reason is None and not state.rule.is_drawn else None,
         convergence=_convergence(state),
         features_above_bound=policy.features_above_bound,
+        changes=[
+            ArmChange(
+                arm_id=None if place is None else state.arms[place].arm_id,
+                since=change.since,
+                raised=change.raised,
+                size=change.size,
+                spread=change.spread,
+                stands=change.stands,
+            )
+            for place, change in policy.change_watch.changes().items()
+        ],
         warnings=([] if damage is None else [f"The log is damaged: {damage}."]) + _warnings(state),
         state_digest=None if dumped is None else blake2b(dumped, digest_size=16).hexdigest(),
     )

@@ -180,6 +180,7 @@ class Ledger(LedgerAccess):
         self._metrics.damaged.set(len(self._states.quarantine.damaged))
         self._metrics.states.set(len(self._states))
         self._metrics.states_bytes.set(self._states.nbytes)
+        self._metrics.change_detected.set(self._states.changed)
 
     def _execute(self, entries: list[Entry]) -> None:
         """Run entries to their outcomes, whatever happens: no error may end the thread or leave a caller waiting."""

@@ -116,6 +116,21 @@ class ArmModel:
 
 
 @dataclass(frozen=True, slots=True)
+class ArmChange:
+    """The last change of an arm's rewards that the alarm found, as `prudent.core.change.Change` has it.
+
+    arm_id: None for arms that are not registered, which are watched together.
+    """
+
+    arm_id: str | None
+    since: int
+    raised: int
+    size: float
+    spread: float
+    stands: bool
+
+
+@dataclass(frozen=True, slots=True)
 class ModelReport:
     """The answer to Describe; see the contract's ``GET /campaigns/{campaign_id}/model``.
 
@@ -145,6 +160,7 @@ class ModelReport:
     regret_bound: float | None
     convergence: dict[str, int | bool | None]
     features_above_bound: int
+    changes: list[ArmChange]
     warnings: list[str] = field(default_factory=list)
     state_digest: str | None = None
 

@@ -199,7 +199,8 @@ class CampaignState:
             if reward is not None:
                 arm = self.by_id.get(row.arm_id)
                 position = None if arm is None or row.sequence <= arm.since else arm.position
-                self.policy.observe(self.block_of(row.arm_id), features_from_bytes(row.features), reward, position)
+                features = features_from_bytes(row.features)
+                self.policy.observe(self.block_of(row.arm_id), features, reward, position, row.sequence)
         self.sequence, self.last = row.sequence, row
 
     def _amend(self, row: FoldRow) -> None:
@@ -380,6 +381,11 @@ class States:
 
     def __len__(self) -> int:
         return len(self._states)
+
+    @property
+    def changed(self) -> int:
+        """Campaigns held in whose world a change stands."""
+        return sum(state.policy.change_watch.stands for state in self)
 
     @property
     def nbytes(self) -> int:

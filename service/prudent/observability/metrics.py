@@ -72,6 +72,9 @@ class Metrics:
         self.states_bytes = self._gauge("prudent_states_bytes", "Memory used by the states of campaigns.")
         self.quarantined = self._gauge("prudent_quarantined_campaigns", "Campaigns whose rows cannot be learned.")
         self.damaged = self._gauge("prudent_damaged_logs", "Campaigns whose logs differ from their running digest.")
+        self.change_detected = self._gauge(
+            "prudent_change_detected", "Campaigns held in memory in whose rewards a change was found that stands."
+        )
         self.fits = self._counter("prudent_fits", "Fits of the exact minimiser.")
         self.uncertified_fits = self._counter(
             "prudent_uncertified_fits", "Fits that did not meet the certificate of optimality."

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from prudent.core.measures import INTERVAL_COUNT_MIN, Array, Measure
+from prudent.ledger.outcomes import ArmChange
+from prudent.reporting.changes import ChangeReport, describe_changes
 from prudent.reporting.collection import ArmTally, Collection, Connect, collect
 from prudent.reporting.policies import PolicyReport
 from prudent.store.campaigns import CampaignRow
@@ -113,7 +115,10 @@ class Progress(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CampaignReport:
-    """The contract's ``GET /campaigns/{campaign_id}/report``. head: the last row of the log that it counts."""
+    """The contract's ``GET /campaigns/{campaign_id}/report``. head: the last row of the log that it counts.
+
+    changes: None where the model could not be asked.
+    """
 
     campaign_id: str
     status: str
@@ -129,18 +134,29 @@ class CampaignReport:
     price_of_caution: PriceOfCaution
     learning: Learning
     policy: PolicyReport | None
+    changes: list[ChangeReport] | None
     interval_note: str
 
 
 def report(
-    connect: Connect, campaign_id: str, clock: Callable[[], int], policy: PolicyReport | None
+    connect: Connect,
+    campaign_id: str,
+    clock: Callable[[], int],
+    policy: PolicyReport | None,
+    changes: Sequence[ArmChange] | None = None,
 ) -> CampaignReport | None:
     """The report of a campaign; None if there is no such campaign. policy: of one with features."""
     found = collect(connect, campaign_id, clock)
-    return None if found is None else assemble(found, policy)
+    if found is None:
+        return None
+    described = None
+    if changes is not None:
+        with connect() as connection:
+            described = describe_changes(connection, found.campaign.key, changes)
+    return assemble(found, policy, described)
 
 
-def assemble(found: Collection, policy: PolicyReport | None) -> CampaignReport:
+def assemble(found: Collection, policy: PolicyReport | None, changes: list[ChangeReport] | None) -> CampaignReport:
     """The report of these counts."""
     configuration, tallies = found.configuration, found.tallies
     measure = configuration.measure()
@@ -170,6 +186,7 @@ def assemble(found: Collection, policy: PolicyReport | None) -> CampaignReport:
         price_of_caution=price_of_caution(rivals, measure) if policy is None else NO_PRICE,
         learning=describe_learning(rivals, rewards, measure, progress, policy),
         policy=policy,
+        changes=changes,
         interval_note=INTERVAL_NOTE,
     )
 
