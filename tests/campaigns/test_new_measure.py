@@ -1,4 +1,4 @@
-"""What a new risk measure costs: in a copy of the package one is added, and a campaign learns and reports it."""
+"""What a new risk measure costs: in a copy of the package one is added, and the copy learns, reports and serves it."""
 
 import os
 import shutil
@@ -6,7 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.servers import ROOT
+import httpx
+
+from tests.servers import ROOT, Server
 
 PACKAGE = ROOT / "service" / "prudent"
 MODULE = """
@@ -116,6 +118,39 @@ def test_a_measure_is_one_module_and_its_schema(tmp_path: Path) -> None:
         check=False,
     )
     assert told.returncode == 0, told.stderr
+    shutil.copytree(ROOT / "migrations", copy / "migrations", ignore=shutil.ignore_patterns("__pycache__"))
+    server = Server(
+        f"sqlite:///{tmp_path}/prudent.db",
+        tmp_path / "server.log",
+        environment={"PYTHONPATH": str(tmp_path)},
+        directory=tmp_path,
+    )
+    server.start()
+    try:
+        _play(server.url)
+    finally:
+        server.kill()
+
+
+def _play(url: str) -> None:
+    """A campaign with the measure, decisions and rewards, over HTTP."""
+    with httpx.Client(base_url=url, timeout=60, trust_env=False) as http:
+        arms = [{"arm_id": "steady"}, {"arm_id": "bold"}]
+        body = {
+            "campaign_id": "c",
+            "risk": {"measure": "semideviation"},
+            "model": {"type": "multi-armed"},
+            "arms": arms,
+        }
+        assert http.post("/campaigns", json=body).status_code == 201
+        for number in range(40):
+            made = http.post("/select", json={"campaign_id": "c"}).json()
+            reward = 1.0 if made["arm_id"] == "steady" else (6.0, -3.0)[number % 2]
+            answer = http.post("/reward", json={"decision_id": made["decision_id"], "reward": reward})
+            assert answer.json()["learned"]
+        report = http.get("/campaigns/c/report").json()
+        assert report["risk"] == {"measure": "semideviation"}
+        assert "semideviation" in http.get("/dashboard/campaigns/c").text
 
 
 def _differs(path: Path, copy: Path) -> bool:
