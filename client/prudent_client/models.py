@@ -175,6 +175,7 @@ class Model(Reply):
     guarantee_note: str = ""
     convergence: dict[str, int | bool | None] = Field(default_factory=dict)
     changes: tuple[Change, ...] = ()
+    refused_rewards: int = 0
     warnings: tuple[str, ...] = ()
 
 

@@ -6,12 +6,15 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from prudent.environment import NOT_SETTINGS, PREFIX
+from prudent.identifiers import ID_PATTERN
 
 KEY_LENGTH_MIN = 32
 """Of a key or a secret that the operator makes up."""
+NAMED_MAX = 20
+"""Campaigns whose alarms are metrics."""
 CONFIGURATION = SettingsConfigDict(env_prefix=PREFIX, env_ignore_empty=True, frozen=True)
 
 
@@ -27,6 +30,18 @@ def _check_secret(text: str) -> str:
     if text and (len(text) < KEY_LENGTH_MIN or not re.fullmatch(r"[!-~]+", text)):
         raise ValueError(f"must have at least {KEY_LENGTH_MIN} characters: printable ASCII, no spaces")
     return text
+
+
+def _names(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    names = tuple(name for name in map(str.strip, value.split(",")) if name)
+    wrong = next((name for name in names if not re.fullmatch(ID_PATTERN, name)), None)
+    if wrong is not None:
+        raise ValueError(f"must be ids of campaigns, separated by commas: {wrong!r} cannot be one")
+    if len(names) > NAMED_MAX:
+        raise ValueError(f"may name at most {NAMED_MAX} campaigns, as each is looked at in every scrape")
+    return names
 
 
 Positive = Annotated[int, Field(ge=1)]
@@ -107,6 +122,8 @@ class Settings(BaseSettings):
     """Signs the dashboard's sessions; by default derived from the admin key, else new at every start."""
     keys_refresh_seconds: Positive = 2
     """Every worker knows of a key that is created or revoked after this time."""
+    metrics_campaigns: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_names)] = ()
+    """Campaigns whose alarms are metrics with the campaign's id as a label; separated by commas."""
     log_level: Annotated[LogLevel, BeforeValidator(str.lower)] = "info"
     """At debug, every request is logged."""
     tracing: bool = False

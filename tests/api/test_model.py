@@ -42,6 +42,8 @@ FIELDS = {
     "regret_bound",
     "convergence",
     "features_above_bound",
+    "changes",
+    "refused_rewards",
     "warnings",
     "state_digest",
 }

@@ -31,9 +31,9 @@ def defaults() -> dict[str, str]:
     """Every setting's variable and default, as the operations page writes them."""
     settings = Settings()
     found = settings.model_dump(exclude={"limits"}) | settings.limits.model_dump()
-    words = {False: "off", True: "on", "": "none"}
+    words = {False: "off", True: "on", "": "none", (): "none"}
     return {
-        PREFIX + name.upper(): words[value] if isinstance(value, bool | str) and value in words else str(value)
+        PREFIX + name.upper(): words[value] if isinstance(value, bool | str | tuple) and value in words else str(value)
         for name, value in found.items()
     }
 

@@ -28,6 +28,12 @@ def clean(monkeypatch: pytest.MonkeyPatch) -> None:
         ("BODY_BYTES_MAX", "-1", "PRUDENT_BODY_BYTES_MAX must be at least 1, not '-1'"),
         ("DEMO", "maybe", "PRUDENT_DEMO must be true or false, not 'maybe'"),
         ("LOG_LEVEL", "loud", "PRUDENT_LOG_LEVEL must be one of 'debug', 'info', 'warning' or 'error', not 'loud'"),
+        (
+            "METRICS_CAMPAIGNS",
+            "a, b c",
+            "PRUDENT_METRICS_CAMPAIGNS must be ids of campaigns, separated by commas: 'b c'",
+        ),
+        ("METRICS_CAMPAIGNS", "a," * 21, "PRUDENT_METRICS_CAMPAIGNS may name at most 20 campaigns"),
         ("SESSION_SECRET", "hunter2", "PRUDENT_SESSION_SECRET must have at least 32 characters"),
         ("BATCH_SIZE", "1", "PRUDENT_BATCH_SIZE is not a setting"),
         ("LIMITS", "{}", "PRUDENT_LIMITS is not a setting"),

@@ -1,15 +1,18 @@
 """Health checks and metrics."""
 
 import asyncio
+from collections.abc import Sequence
 
 from fastapi import APIRouter, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 from sqlalchemy import Connection
 
 from prudent.api.replies import PROBLEMS, HealthReply
+from prudent.clock import Clock
 from prudent.errors import DatabaseUnavailableError
 from prudent.ledger.access import LedgerAccess
 from prudent.observability.metrics import Metrics
+from prudent.reporting.alarms import read_alarms
 from prudent.store.decisions import count_pending
 from prudent.store.read_pool import Reader
 from prudent.store.schema import UnknownRevisionError, current_revision, latest_revision
@@ -18,8 +21,8 @@ READY_SECONDS_MAX = 2.0
 """Clients of readiness and metrics give up soon; they need an answer even if the database does not reply."""
 
 
-def operation_routes(ledger: LedgerAccess, read: Reader, metrics: Metrics) -> APIRouter:
-    """``/health/live``, ``/health/ready`` and ``/metrics``."""
+def operation_routes(ledger: LedgerAccess, read: Reader, metrics: Metrics, named: Sequence[str], clock: Clock) -> APIRouter:
+    """``/health/live``, ``/health/ready`` and ``/metrics``. named: campaigns whose alarms are metrics."""
     router = APIRouter(tags=["operations"])
     needed = latest_revision()
 
@@ -57,12 +60,14 @@ def operation_routes(ledger: LedgerAccess, read: Reader, metrics: Metrics) -> AP
     )
     async def show_metrics() -> Response:
         """Prometheus metrics, summed over all workers of this `prudent serve`."""
+        pending, alarms = None, {}
         try:
             async with asyncio.timeout(READY_SECONDS_MAX):
                 pending = await read(count_pending)
+                alarms = await read_alarms(ledger, read, named, clock)
         except (DatabaseUnavailableError, TimeoutError):
-            pending = None  # the counters matter most when the database is down
-        return Response(await asyncio.to_thread(metrics.render, pending), media_type=CONTENT_TYPE_LATEST)
+            pass  # the counters matter most when the database is down
+        return Response(await asyncio.to_thread(metrics.render, pending, alarms), media_type=CONTENT_TYPE_LATEST)
 
     return router
 

@@ -307,6 +307,9 @@ class ModelReply(BaseModel):
     changes: list[ArmChangeReply] = Field(
         description="What the alarm found; empty where nothing seems to have changed."
     )
+    refused_rewards: int = Field(
+        description="Rewards refused one after the other, since the last row of the log, by the worker that answers."
+    )
     warnings: list[str]
     state_digest: str | None = Field(description="Digest of the state's bytes; null for the exact minimiser.")
 

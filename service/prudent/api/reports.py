@@ -27,7 +27,7 @@ from prudent.clock import Clock
 from prudent.core.measures import INTERVAL_COUNT_MIN
 from prudent.errors import NotFoundError
 from prudent.ledger.access import LedgerAccess
-from prudent.reporting.changes import changes_of
+from prudent.reporting.changes import model_of
 from prudent.reporting.collection import RECENT, UNREGISTERED_MAX
 from prudent.reporting.decision_log import FROM_THE_NEWEST, LoggedDecision, LogPage, Position, read_decisions
 from prudent.reporting.policies import SEEN_MAX, policy_of, read_seen
@@ -184,6 +184,13 @@ class ChangeReply(ArmChangeReply):
     sentence: str = Field(description="The same in words, and what can be done.")
 
 
+class StallReply(BaseModel):
+    """A sign that a campaign stands still; see docs/changing-world.md."""
+
+    kind: Literal["no-rewards", "rewards-refused", "one-arm", "exploration-ended"]
+    sentence: str = Field(description="What was seen, and what to look at.")
+
+
 class UnlistedReply(BaseModel):
     """Unregistered arms that are not listed one by one."""
 
@@ -213,6 +220,7 @@ class ReportReply(BaseModel):
     changes: list[ChangeReply] | None = Field(
         description="What the alarm that the world changed found, latest first; null where the model cannot be asked."
     )
+    stalls: list[StallReply] = Field(description="Signs that an active campaign stands still; usually empty.")
     interval_note: str
 
 
@@ -310,8 +318,8 @@ def report_routes(read: Reader, ledger: LedgerAccess, clock: Clock) -> APIRouter
         """Report the plays and rewards of each arm, the price of caution, and what the campaign has learned."""
         seen = await read(read_seen, campaign_id)
         policy = None if seen is None else await policy_of(ledger, seen)
-        changes = await changes_of(ledger, campaign_id)
-        found = await read.in_pages(report, campaign_id, clock, policy, changes)
+        model = await model_of(ledger, campaign_id)
+        found = await read.in_pages(report, campaign_id, clock, policy, model)
         if found is None:
             raise NotFoundError("there is no such campaign")
         return json_reply(render_campaign_report(found))

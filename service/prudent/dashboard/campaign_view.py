@@ -32,6 +32,7 @@ from prudent.reporting.report import (
     describe_progress,
     price_of_caution,
 )
+from prudent.reporting.stalls import Stall, find_stalls
 from prudent.store.reports import RewardedDecision
 from prudent.store.statements import features_from_bytes
 
@@ -247,9 +248,18 @@ class Finding:
     text: str
 
 
-def health(view: CampaignView, fault: str | None) -> list[Finding]:
-    """What works and what does not, warnings first."""
-    campaign, model, found = view.campaign, view.report, []
+STALLS = {
+    "no-rewards": "No rewards",
+    "rewards-refused": "Rewards refused",
+    "one-arm": "One arm only",
+    "exploration-ended": "Exploration has ended",
+}
+
+
+def health(view: CampaignView, fault: str | None, now: int) -> list[Finding]:
+    """What works and what does not, warnings first. now: microseconds since 1970."""
+    campaign, model = view.campaign, view.report
+    found = [Finding("warning", STALLS[one.kind], one.sentence) for one in _stalls(view, now)]
     if fault is not None:
         found.append(Finding("warning", "Nothing can be recorded", fault))
     if model is None:
@@ -273,6 +283,12 @@ def health(view: CampaignView, fault: str | None) -> list[Finding]:
         found.append(Finding("ok", "Service", "Decisions and rewards are being recorded, and the database responds."))
     order = ("warning", "ok", "note")
     return sorted(found, key=lambda one: order.index(one.level))
+
+
+def _stalls(view: CampaignView, now: int) -> list[Stall]:
+    refused = 0 if view.report is None else view.report.refused_rewards
+    campaign = view.campaign
+    return find_stalls(campaign.row, campaign.signs, separated=view.learning.separated, refused=refused, now=now)
 
 
 def _learning(campaign: Overview, model: ModelReport) -> Finding:

@@ -17,6 +17,7 @@ from prudent.core.comparison import closest_to_middle
 from prudent.dashboard import formatting
 from prudent.ledger.commands import Select
 from prudent.reporting.policies import Seen, seen_of
+from prudent.reporting.stalls import Signs, read_signs
 from prudent.store import campaigns, categories, decisions, reports
 from prudent.store.campaigns import CampaignRow
 from prudent.store.reports import PLAYS_MAX, PlayRow, RewardedDecision
@@ -51,6 +52,7 @@ class Overview:
     rewards_read: int
     seen: Seen | None
     learned: list[CategoryRow] = field(default_factory=list)
+    signs: Signs = field(default_factory=lambda: Signs([], None, 0))
 
     @cached_property
     def reader(self) -> RowReader:
@@ -144,6 +146,7 @@ def read_overview(connection: Connection, campaign_id: str) -> Overview | None:
         rewards_read=len(sample),
         seen=seen_of(connection, row, configuration, arms),
         learned=categories.read_categories(connection, [row.key])[row.key],
+        signs=read_signs(connection, row, arms),
     )
 
 

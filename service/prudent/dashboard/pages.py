@@ -3,6 +3,7 @@
 import orjson
 from fastapi import APIRouter, Request, Response
 
+from prudent.clock import Clock
 from prudent.dashboard import formatting
 from prudent.dashboard.campaign_view import decision_view, health
 from prudent.dashboard.overview import LISTED_MAX, Overview, read_list
@@ -27,7 +28,7 @@ FIRST_CAMPAIGN = {
 }
 
 
-def page_routes(ledger: LedgerAccess, read: Reader, queries: Queries, pages: Pages) -> APIRouter:
+def page_routes(ledger: LedgerAccess, read: Reader, queries: Queries, pages: Pages, clock: Clock) -> APIRouter:
     """``/`` and the pages below it."""
     router = APIRouter(include_in_schema=False)
 
@@ -58,7 +59,7 @@ def page_routes(ledger: LedgerAccess, read: Reader, queries: Queries, pages: Pag
             lines=view.lines[:ARMS_MAX],
             best_arms=[arm for arm in view.policy.arms if arm.share][:ARMS_MAX] if view.policy else [],
             more_arms=max(0, len(view.lines) - ARMS_MAX),
-            findings=health(view, ledger.fault),
+            findings=health(view, ledger.fault, clock()),
             recent=campaign.recent[:LATEST],
             plays_max=PLAYS_MAX,
             curls=_curls(request, campaign),

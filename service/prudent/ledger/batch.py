@@ -75,6 +75,8 @@ class Batch:
         try:
             return self._executions[type(command)](command)
         except (CommandError, CampaignBusyError, QuarantinedError) as error:
+            if self._current is not None and isinstance(command, Reward) and isinstance(error, CommandError):
+                self._current.refusals.add(self._current.head)
             return Failed(error)
         except _NotNow as reason:
             if isinstance(reason.outcome, Deferred) and command.decision_id is not None:

@@ -66,7 +66,7 @@ def known_report(state: CampaignState, damage: str | None) -> ModelReport | None
 
 def _stamp(state: CampaignState, damage: str | None) -> tuple[object, ...]:
     """Changes whenever the report does."""
-    return state.policy.version, state.sequence, state.head, state.revision, damage
+    return state.policy.version, state.sequence, state.head, state.revision, state.refusals.since(state.head), damage
 
 
 def describe(state: CampaignState, damage: str | None = None) -> ModelReport:
@@ -132,6 +132,7 @@ def _describe(state: CampaignState, damage: str | None) -> ModelReport:
             )
             for place, change in policy.change_watch.changes().items()
         ],
+        refused_rewards=state.refusals.since(state.head),
         warnings=([] if damage is None else [f"The log is damaged: {damage}."]) + _warnings(state),
         state_digest=None if dumped is None else blake2b(dumped, digest_size=16).hexdigest(),
     )

@@ -161,6 +161,8 @@ class ModelReport:
     convergence: dict[str, int | bool | None]
     features_above_bound: int
     changes: list[ArmChange]
+    refused_rewards: int
+    """Since the last row of the log, by this worker."""
     warnings: list[str] = field(default_factory=list)
     state_digest: str | None = None
 

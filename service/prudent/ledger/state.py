@@ -20,6 +20,7 @@ from prudent.core.exploration import Scores
 from prudent.core.policy import Policy, SolverCounts
 from prudent.ledger.amendments import AmendedError, Amendments, settings_of
 from prudent.ledger.quarantine import BAD_ROWS, BadRowError, Quarantine
+from prudent.ledger.refusals import Refusals
 from prudent.store import log
 from prudent.store.campaigns import CampaignRow, Standing
 from prudent.store.log import FoldRow
@@ -69,6 +70,7 @@ class CampaignState:
         """The last row learned."""
         self.amendments: Amendments | None = None
         """Where there are any: what has been learned is right only from their last row on."""
+        self.refusals = Refusals()
         self.snapshot_sequence = 0
         self.solver_counted = SolverCounts(0, 0, 0)
         self._is_warm = False

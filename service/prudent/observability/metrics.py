@@ -1,7 +1,8 @@
-"""Metrics for Prometheus. Ids are never labels, because their number is unbounded."""
+"""Metrics for Prometheus. Ids are labels only of campaigns that the operator has named: their number is unbounded."""
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric, generate_latest, values
 from prometheus_client.core import GaugeMetricFamily
@@ -11,6 +12,8 @@ from prudent.observability.multiprocess import Slot, shared_registry
 
 BATCH_BUCKETS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 SECONDS_BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5)
+ALARMS = ("change", "no-rewards", "rewards-refused", "one-arm", "exploration-ended")
+"""The kinds of alarm of a campaign."""
 SUM = "livesum"
 """How a gauge is aggregated over workers: the sum over the living ones."""
 
@@ -94,24 +97,34 @@ class Metrics:
     ) -> Histogram:
         return Histogram(name, text, labels, buckets=buckets, registry=self.registry)
 
-    def render(self, pending: int | None) -> bytes:
-        """The text format that Prometheus scrapes. pending: decisions waiting for a reward; None if not known."""
+    def render(self, pending: int | None, alarms: Mapping[str, Container[str]] = MappingProxyType({})) -> bytes:
+        """The text format that Prometheus scrapes.
+
+        pending: decisions waiting for a reward; None if not known. alarms: the kinds raised in each named campaign.
+        """
         registry = self.registry if self._folder is None else shared_registry(self._folder)
-        text = generate_latest(registry)
-        if pending is None:
-            return text
         asked = CollectorRegistry()
-        asked.register(_Pending(pending))
-        return text + generate_latest(asked)
+        asked.register(_Asked(pending, alarms))
+        return generate_latest(registry) + generate_latest(asked)
 
 
-class _Pending(Collector):
-    """A gauge that is counted in the database at each scrape, and belongs to no process."""
+class _Asked(Collector):
+    """Gauges that are asked for at each scrape, and belong to no process."""
 
-    def __init__(self, decisions: int) -> None:
-        self._decisions = decisions
+    def __init__(self, pending: int | None, alarms: Mapping[str, Container[str]]) -> None:
+        self._pending, self._alarms = pending, alarms
 
     def collect(self) -> Iterator[Metric]:
-        """The gauge."""
-        text = "Decisions waiting for a reward, in campaigns with timeout_seconds."
-        yield GaugeMetricFamily("prudent_pending_decisions", text, value=self._decisions)
+        """The gauges."""
+        if self._pending is not None:
+            text = "Decisions waiting for a reward, in campaigns with timeout_seconds."
+            yield GaugeMetricFamily("prudent_pending_decisions", text, value=self._pending)
+        alarms = GaugeMetricFamily(
+            "prudent_campaign_alarm",
+            "1 where an alarm is raised, of the campaigns in PRUDENT_METRICS_CAMPAIGNS.",
+            labels=["campaign", "kind"],
+        )
+        for campaign, raised in self._alarms.items():
+            for kind in ALARMS:
+                alarms.add_metric([campaign, kind], float(kind in raised))
+        yield alarms

@@ -28,13 +28,13 @@ class ChangeReport:
     sentence: str
 
 
-async def changes_of(ledger: LedgerAccess, campaign_id: str) -> list[ArmChange] | None:
-    """What the campaign's alarm found; None where its model cannot be asked."""
+async def model_of(ledger: LedgerAccess, campaign_id: str) -> ModelReport | None:
+    """What the campaign's model says of itself; None where it cannot be asked."""
     try:
         model: ModelReport = await ledger.submit(Describe(campaign_id))
     except (CommandError, UnavailableError):
         return None  # the report says so
-    return model.changes
+    return model
 
 
 def describe_changes(connection: Connection, key: int, changes: Sequence[ArmChange]) -> list[ChangeReport]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from sqlalchemy import Connection
 
 from prudent.campaigns import CampaignConfiguration
+from prudent.reporting.stalls import Signs, read_signs
 from prudent.store import campaigns, decisions, reports
 from prudent.store.campaigns import CampaignRow
 from prudent.store.reports import ChoiceRow
@@ -75,8 +76,14 @@ class Collection:
     configuration: CampaignConfiguration
     arms: list[ArmRow]
     tallies: Tallies
-    recent: list[ChoiceRow]
-    """Newest first, at most `RECENT`."""
+    signs: Signs
+    now: int
+    """Microseconds since 1970."""
+
+    @property
+    def recent(self) -> list[ChoiceRow]:
+        """The newest decisions first, at most `RECENT`."""
+        return self.signs.choices[:RECENT]
 
 
 def collect(connect: Connect, campaign_id: str, clock: Callable[[], int]) -> Collection | None:
@@ -90,8 +97,8 @@ def collect(connect: Connect, campaign_id: str, clock: Callable[[], int]) -> Col
             return None
         # after the head: every decision that has a reward by then is among those up to `newest`
         newest = decisions.newest_place(connection, campaign.key)
-        recent = reports.read_last_choices(connection, campaign.key, RECENT)
         arms = campaigns.read_arms(connection, [campaign.key])[campaign.key]
+        signs = read_signs(connection, campaign, arms)
         now = campaigns.read_clock(connection) or clock()
     configuration = CampaignConfiguration.model_validate_json(campaign.configuration)
     tallies = Tallies(arm.arm_id for arm in arms)
@@ -103,7 +110,7 @@ def collect(connect: Connect, campaign_id: str, clock: Callable[[], int]) -> Col
         tally.plays += tally.answered - tally.met
     with connect() as connection:  # rows of a deleted campaign are purged in slices: some may be missing
         is_there = campaigns.find_keys(connection, [campaign_id]).get(campaign_id) == campaign.key
-    return Collection(campaign, configuration, arms, tallies, recent) if is_there else None
+    return Collection(campaign, configuration, arms, tallies, signs, now) if is_there else None
 
 
 def _count_rewards(connect: Connect, campaign: CampaignRow, tallies: Tallies) -> None:

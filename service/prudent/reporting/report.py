@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from prudent.core.measures import INTERVAL_COUNT_MIN, Array, Measure
-from prudent.ledger.outcomes import ArmChange
+from prudent.ledger.outcomes import ModelReport
 from prudent.reporting.changes import ChangeReport, describe_changes
 from prudent.reporting.collection import ArmTally, Collection, Connect, collect
 from prudent.reporting.policies import PolicyReport
+from prudent.reporting.stalls import Stall, find_stalls
 from prudent.store.campaigns import CampaignRow
 from prudent.store.reports import ChoiceRow
 from prudent.store.tables import DecisionRow
@@ -135,6 +136,7 @@ class CampaignReport:
     learning: Learning
     policy: PolicyReport | None
     changes: list[ChangeReport] | None
+    stalls: list[Stall]
     interval_note: str
 
 
@@ -143,21 +145,23 @@ def report(
     campaign_id: str,
     clock: Callable[[], int],
     policy: PolicyReport | None,
-    changes: Sequence[ArmChange] | None = None,
+    model: ModelReport | None = None,
 ) -> CampaignReport | None:
     """The report of a campaign; None if there is no such campaign. policy: of one with features."""
     found = collect(connect, campaign_id, clock)
     if found is None:
         return None
-    described = None
-    if changes is not None:
+    changes = None
+    if model is not None:
         with connect() as connection:
-            described = describe_changes(connection, found.campaign.key, changes)
-    return assemble(found, policy, described)
+            changes = describe_changes(connection, found.campaign.key, model.changes)
+    return assemble(found, policy, changes, refused=0 if model is None else model.refused_rewards)
 
 
-def assemble(found: Collection, policy: PolicyReport | None, changes: list[ChangeReport] | None) -> CampaignReport:
-    """The report of these counts."""
+def assemble(
+    found: Collection, policy: PolicyReport | None, changes: list[ChangeReport] | None, *, refused: int
+) -> CampaignReport:
+    """The report of these counts. refused: rewards since the last row of the log."""
     configuration, tallies = found.configuration, found.tallies
     measure = configuration.measure()
     statuses = {arm.arm_id: arm.status for arm in found.arms}
@@ -169,6 +173,8 @@ def assemble(found: Collection, policy: PolicyReport | None, changes: list[Chang
     rivals = [arm for arm in arms if arm.status in (None, "active") and arm.rewards.n]
     rewards = {arm_id: rewards_of(tally) for arm_id, tally in tallies.by_arm.items()}
     progress = describe_progress(found.recent, found.campaign)
+    learning = describe_learning(rivals, rewards, measure, progress, policy)
+    stalls = find_stalls(found.campaign, found.signs, separated=learning.separated, refused=refused, now=found.now)
     return CampaignReport(
         campaign_id=configuration.campaign_id,
         status=found.campaign.status,
@@ -184,9 +190,10 @@ def assemble(found: Collection, policy: PolicyReport | None, changes: list[Chang
         arms=arms,
         unlisted={"plays": tallies.others.plays, "rewards": len(tallies.others.rewards)},
         price_of_caution=price_of_caution(rivals, measure) if policy is None else NO_PRICE,
-        learning=describe_learning(rivals, rewards, measure, progress, policy),
+        learning=learning,
         policy=policy,
         changes=changes,
+        stalls=stalls,
         interval_note=INTERVAL_NOTE,
     )
 

@@ -47,11 +47,12 @@ class PlayRow(NamedTuple):
 
 
 class ChoiceRow(NamedTuple):
-    """How a decision was made."""
+    """How a decision was made, and when."""
 
     arm_id: str
     greedy_arm_id: str
     recommended_arm_id: str | None
+    created_at: int
 
 
 class SeenRow(NamedTuple):
