@@ -21,7 +21,9 @@ READY_SECONDS_MAX = 2.0
 """Clients of readiness and metrics give up soon; they need an answer even if the database does not reply."""
 
 
-def operation_routes(ledger: LedgerAccess, read: Reader, metrics: Metrics, named: Sequence[str], clock: Clock) -> APIRouter:
+def operation_routes(
+    ledger: LedgerAccess, read: Reader, metrics: Metrics, named: Sequence[str], clock: Clock
+) -> APIRouter:
     """``/health/live``, ``/health/ready`` and ``/metrics``. named: campaigns whose alarms are metrics."""
     router = APIRouter(tags=["operations"])
     needed = latest_revision()

@@ -109,6 +109,15 @@ UniformShare = Annotated[
 ]
 
 
+Budget = Annotated[
+    Annotated[float, Field(ge=0.01, le=1)] | None,
+    Field(
+        description="Of any 100 consecutive decisions at most this share, rounded down, explores: chooses another arm "
+        "than the best estimate, in the warm-up as well. Null: no limit."
+    ),
+]
+
+
 class Forgetting(Schema):
     """What an observation weighs falls by half with every half-life of later observations of the campaign."""
 
@@ -146,6 +155,7 @@ class Algorithm(Schema):
         Field(description="2 by default with the randomized rule, 0 with the optimistic one or exploration 0."),
     ] = None
     uniform_share: UniformShare = 0.0
+    budget: Budget = None
     forgetting: ForgettingRule = None
     parameter_bound: Annotated[Positive, Field(description="S, bound on the parameter's norm.")] | None = None
     projection: Annotated[bool, Field(description="Keep the estimate's norm within parameter_bound.")] = True
@@ -203,6 +213,7 @@ class AlgorithmChange(Schema):
     warmup: Warmup = 2
     floor: Floor = 2.0
     uniform_share: UniformShare = 0.0
+    budget: Budget = None
     forgetting: ForgettingRule = None
 
 

@@ -5,6 +5,7 @@ import numpy as np
 from prudent.campaigns.configuration import CampaignConfiguration, MultiArmedModel
 from prudent.campaigns.resolution import WITH_LIMITS, encoder_of
 from prudent.campaigns.values import known
+from prudent.core.budget import limit_of
 from prudent.core.confidence import ConfidenceSettings
 from prudent.core.encoding import Encoder, FeatureMap
 from prudent.core.estimators import (
@@ -57,6 +58,7 @@ def exploration_rule(configuration: CampaignConfiguration) -> ExplorationRule:
         warmup=algorithm.warmup,
         floor=algorithm.floor or 0.0,
         uniform_share=algorithm.uniform_share,
+        limit=limit_of(algorithm.budget),
     )
 
 

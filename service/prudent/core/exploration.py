@@ -83,12 +83,14 @@ class ExplorationRule:
     floor: c; in a tenth of the decisions an arm with fewer than c log(1 + n/K) observations of its own is played, the
     one with fewest, where the campaign has learned n and K registered arms are eligible. 0 is off.
     uniform_share: the share of decisions that go to an arm drawn uniformly. 0 is off.
+    limit: of 100 consecutive decisions so many may explore, by any of these; 0 is no limit. See `prudent.core.budget`.
     """
 
     randomized: bool = False
     warmup: int = 2
     floor: float = 0.0
     uniform_share: float = 0.0
+    limit: int = 0
     is_drawn: bool = field(init=False)
     """Whether a decision needs its draws."""
 

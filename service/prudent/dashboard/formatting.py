@@ -13,7 +13,7 @@ REASONS = {
         "uniform share",
         "A share of the decisions goes to an arm drawn uniformly, so that others can be judged.",
     ),
-    "greedy": ("greedy", "The request asked for the best estimate, without exploration."),
+    "greedy": ("greedy", "The request asked for the best estimate, or the budget for exploration was spent."),
     "only-arm": ("only arm", "No other arm was available."),
     "external": ("external", "The application made the choice; Prudent only recorded it."),
 }

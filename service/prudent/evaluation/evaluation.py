@@ -30,7 +30,7 @@ REPLAYED_SHARE_MIN = 0.5
 OWN, OTHERS = "the campaign, as it was played", "(arms that are not registered)"
 LEFT_OUT = {
     "external": "were chosen by the application, without a propensity",
-    "greedy": "were made with explore: false, so nothing was drawn",
+    "greedy": "were made with explore: false or beyond the budget, so nothing was drawn",
     "only-arm": "had one candidate only",
     "warmup": "belong to the warm-up, in which nothing is drawn but ties",
     "no-reward": "have no reward",

@@ -5,13 +5,14 @@ from collections.abc import Collection, Sequence
 from sqlalchemy import Connection
 
 from prudent.clock import Clock
+from prudent.core.budget import WINDOW, Spending
 from prudent.ledger import selection
 from prudent.ledger.amendments import AmendedError
 from prudent.ledger.commands import Command, Select
 from prudent.ledger.loading import AnotherDatabaseError, catch_up, open_state, use_snapshot
 from prudent.ledger.quarantine import BAD_ROWS
 from prudent.ledger.state import LARGE_BYTES, CampaignState, States
-from prudent.store import campaigns, categories, decisions, log
+from prudent.store import campaigns, categories, decisions, log, reports
 from prudent.store.campaigns import Standing
 from prudent.store.decisions import RecentDecisions
 from prudent.store.tables import DecisionRow, LogRow
@@ -21,7 +22,7 @@ BEHIND_MAX = 1_000
 
 
 class StaleDirectoryError(Exception):
-    """A public id has another key, or a campaign entered its warm-up, since this process last looked."""
+    """A public id has another key, or a campaign's selects need a lock, which they did not when last looked at."""
 
 
 class Basis:
@@ -155,7 +156,7 @@ class Basis:
         wanted = set(learning)
         for key in others:
             state = self.states.get(key)
-            if self._lock_all or state is None or state.warming or key in self._bringing:
+            if self._lock_all or state is None or state.rule.limit or state.warming or key in self._bringing:
                 wanted.add(key)
         self._locked = campaigns.lock_heads(self.connection, wanted, skip_locked=self._skip_locked)
         if self._skip_locked:
@@ -214,6 +215,7 @@ class Basis:
         if incomplete:
             for key, rows in categories.read_categories(self.connection, incomplete).items():
                 self.touched[key].vocabulary.extend(rows)
+        self._find_spending()
         warming = [state for state in self.touched.values() if state.warming]
         if any(state.key not in self._locked for state in warming):
             raise StaleDirectoryError
@@ -224,6 +226,16 @@ class Basis:
             self.states.put(state)
             state.mark()
             self._marked.append(state)
+
+    def _find_spending(self) -> None:
+        """Read what the latest decisions have explored, under the head's lock, where there is a budget for it."""
+        for state in self.touched.values():
+            if not state.rule.limit:
+                continue
+            if state.key not in self._locked:
+                raise StaleDirectoryError
+            rows = reports.read_last_choices(self.connection, state.key, WINDOW - 1)
+            state.spending = Spending([row.explores for row in reversed(rows)], rows[0].created_at if rows else 0)
 
     def _state_at(self, key: int, standing: Standing) -> CampaignState | None:
         held = self.states.get(key)

@@ -68,8 +68,13 @@ def select(
     candidates, external = find_candidates(state, request)
     scores = score_all(state, request, candidates)
     standing = _standing(state, candidates)
+    spending = state.spending if state.rule.limit else None
+    if spending is not None:
+        now, request = spending.time_of_next(now), within_budget(state, request)
     choice = _choose(state, request, decision_id, scores, standing)
     recommended = candidates[choice.position]
+    if spending is not None:
+        spending.add(explored=choice.position != choice.greedy_position, made_at=now)
     if external is None:
         chosen, position, own_scores = recommended, choice.position, scores
     else:
@@ -119,7 +124,7 @@ def repeat_decision(row: DecisionRow, campaign_id: str) -> Decision:
 
 def preview(state: CampaignState, request: Select) -> Prospect:
     """What `select` might choose now; nothing is recorded. Its draws are not those that a select will have."""
-    request, draft = with_rows(state, request)
+    request, draft = with_rows(state, within_budget(state, request))
     candidates, _ = find_candidates(state, request)
     scores = score_all(state, request, candidates)
     standing = _standing(state, candidates)
@@ -138,6 +143,13 @@ def weigh(state: CampaignState, candidates: list[Candidate], *, explore: bool) -
     """Estimates and bonuses of candidates, and with what probability each of them is chosen."""
     scores = score(state, candidates)
     return scores, propensities(scores, state.rule, _standing(state, candidates), explore=explore)
+
+
+def within_budget(state: CampaignState, request: Select) -> Select:
+    """The request, without exploration where the campaign's budget for it is spent."""
+    if not state.rule.limit or state.spending is None or state.spending.allows(state.rule.limit):
+        return request
+    return replace(request, explore=False)
 
 
 def _choose(state: CampaignState, request: Select, decision_id: str, scores: Scores, standing: Standing) -> Choice:

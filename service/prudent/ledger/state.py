@@ -16,6 +16,7 @@ import structlog
 from numpy.typing import NDArray
 
 from prudent.campaigns import Draft, RowReader, build_policy, exploration_rule, index_settings, stored
+from prudent.core.budget import Spending
 from prudent.core.exploration import Scores
 from prudent.core.policy import Policy, SolverCounts
 from prudent.ledger.amendments import AmendedError, Amendments, settings_of
@@ -73,6 +74,8 @@ class CampaignState:
         self.refusals = Refusals()
         self.snapshot_sequence = 0
         self.solver_counted = SolverCounts(0, 0, 0)
+        self.spending: Spending | None = None
+        """As of the last batch with a select, where the campaign has a budget for exploration."""
         self._is_warm = False
         self.revision = row.revision
         self.standing = Standing(row.key, row.campaign_id, row.status, row.revision, row.learn_limit, row.head)

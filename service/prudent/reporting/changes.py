@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from sqlalchemy import Connection
 
 from prudent.errors import CommandError, UnavailableError
-from prudent.ledger.commands import Describe
 from prudent.ledger.access import LedgerAccess
+from prudent.ledger.commands import Describe
 from prudent.ledger.outcomes import ArmChange, ModelReport
 from prudent.store import log
 

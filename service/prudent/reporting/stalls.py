@@ -104,7 +104,7 @@ def _one_arm(choices: Sequence[ChoiceRow], separated: bool | None) -> Stall | No
 
 
 def _exploration_ended(choices: Sequence[ChoiceRow], separated: bool | None) -> Stall | None:
-    if separated is not False or any((one.recommended_arm_id or one.arm_id) != one.greedy_arm_id for one in choices):
+    if separated is not False or any(one.explores for one in choices):
         return None
     return Stall(
         "exploration-ended",

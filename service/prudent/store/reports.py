@@ -54,6 +54,11 @@ class ChoiceRow(NamedTuple):
     recommended_arm_id: str | None
     created_at: int
 
+    @property
+    def explores(self) -> bool:
+        """Whether the service's choice was an arm other than the best estimate."""
+        return (self.recommended_arm_id or self.arm_id) != self.greedy_arm_id
+
 
 class SeenRow(NamedTuple):
     """Features that were seen: of the arm, or the context. greedy_arm_id: None for an observation made elsewhere."""
