@@ -50,6 +50,9 @@ def test_a_campaign_is_inferred_and_learns_the_table(server_url: str, tmp_path: 
         ("", (), "is empty"),
         ('{"arm": "a"}\n[1]\n', (), "line 2: must be an object"),
         ('arm,reward\n"a,1\n', (), "is not CSV"),
+        ('[{"arm": "a", "reward": 1}]', (), "is one JSON array: it needs one object per line"),
+        ('{"arm": "a", "reward": 1, "arm": "b"}\n', (), "line 1: arm appears twice in one object"),
+        ("arm,reward,age\na,1,30\na,1,1e999\n", (), "line 3: age: must be a finite number"),
     ],
 )
 def test_a_table_that_cannot_be_read_is_one_line(
@@ -69,11 +72,32 @@ def test_other_encodings_signs_and_separators_are_read(tmp_path: Path) -> None:
     table.write_bytes("arm;reward;ort;größe\na;1,5;Köln;1,25\nb;2;Ulm;3\n".encode("cp1252"))
     done = run("features", "infer", str(table))
     assert "is not utf-8 text" in " ".join(done.output.split())
+    assert "for example cp1252" in " ".join(done.output.split())
     done = run("features", "infer", str(table), "--delimiter", ";", "--decimal", ",", "--encoding", "cp1252")
     assert done.exit_code == 0, done.output
     described = json.dumps(json.loads(done.stdout)["model"])
     assert '"k\\u00f6ln"' in described.lower()
     assert '"gr\\u00f6\\u00dfe", "kind": "number"' in described
+
+
+def test_a_spreadsheets_unicode_text_is_told_from_other_encodings(tmp_path: Path) -> None:
+    """With the encoding that is usually meant, it would be read as text with a zero after each letter."""
+    table = tmp_path / "table.txt"
+    table.write_bytes("arm\treward\tplan\r\na\t1\tgrün\r\nb\t2\trot\r\n".encode("utf-16"))
+    done = run("features", "infer", str(table), "--delimiter", "\\t")
+    assert "for example utf-16" in " ".join(done.output.split())
+    done = run("features", "infer", str(table), "--delimiter", "\\t", "--encoding", "utf-16")
+    assert json.loads(done.stdout)["model"]["features"][0]["categories"] == ["grün", "rot"]
+
+
+def test_a_center_is_as_precise_as_its_scale(tmp_path: Path) -> None:
+    """A year rounded to three digits would be several scales off."""
+    table = tmp_path / "table.csv"
+    years = [2019, 2021, 2022, 2022, 2023, 2023, 2024]
+    table.write_text("arm,reward,year,share\n" + "".join(f"a,1,{year},{year * 1e-7}\n" for year in years))
+    found = json.loads(run("features", "infer", str(table)).stdout)["model"]["features"]
+    assert [one["center"] for one in found] == [2022.0, 0.0002022]
+    assert [one["scale"] for one in found] == [1.11, 1.11e-07]
 
 
 def test_a_row_that_does_not_fit_is_named(server_url: str, tmp_path: Path) -> None:

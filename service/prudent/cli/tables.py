@@ -6,9 +6,11 @@ A table is CSV, JSON lines or Parquet, with a column for the arm, one for the re
 import csv
 import io
 import re
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import floor, isfinite, log10
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -23,6 +25,7 @@ CATEGORIES_MAX = 50
 ROWS_PER_WEIGHT = 10
 """A disjoint model is proposed where each weight would have as many rows."""
 BATCH_ROWS = 500
+_JSON_ARRAY = re.compile(r"\s*\[\s*[{\]]")
 _TRUE, _FALSE = {"true", "yes", "1"}, {"false", "no", "0"}
 Row = dict[str, Any]
 FilePath = Annotated[Path, typer.Argument(metavar="FILE", help="CSV, JSON lines or Parquet, by its name or content.")]
@@ -48,6 +51,14 @@ class Format:
 
 def read_table(path: Path, form: Format) -> Iterator[tuple[int, Row]]:
     """Each row by its line, or its number in Parquet. Cells that are empty are left out. Ends the program on errors."""
+    for line, row in _rows(path, form):
+        for name, value in row.items():
+            if isinstance(value, float) and not isfinite(value):
+                fail(f"{path}: line {line}: {name}: must be a finite number")
+        yield line, row
+
+
+def _rows(path: Path, form: Format) -> Iterator[tuple[int, Row]]:
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -58,13 +69,18 @@ def read_table(path: Path, form: Format) -> Iterator[tuple[int, Row]]:
     try:
         text = data.decode("utf-8-sig" if form.encoding.lower() in {"utf-8", "utf8"} else form.encoding)
     except (UnicodeDecodeError, LookupError) as error:
-        fail(f"{path}: is not {form.encoding} text ({error}): give --encoding, for example cp1252")
+        likely = "utf-16" if data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else "cp1252"
+        fail(f"{path}: is not {form.encoding} text ({error}): give --encoding, for example {likely}")
     if not text.strip():
         fail(f"{path}: is empty")
+    if _JSON_ARRAY.match(text):
+        fail(f"{path}: is one JSON array: it needs one object per line, which jq -c '.[]' {path} writes")
     yield from _json_lines(path, text) if text.lstrip()[:1] == "{" else _csv(path, text, form)
 
 
 def _json_lines(path: Path, text: str) -> Iterator[tuple[int, Row]]:
+    from prudent.campaigns.values import RepeatedNameError, refuse_repeated_names
+
     for line, part in enumerate(text.split("\n"), start=1):
         if part.strip():
             try:
@@ -73,6 +89,10 @@ def _json_lines(path: Path, text: str) -> Iterator[tuple[int, Row]]:
                 fail(f"{path}: line {line}: is not JSON: {error}")
             if not isinstance(found, dict):
                 fail(f"{path}: line {line}: must be an object")
+            try:
+                refuse_repeated_names(part.encode(), found)
+            except RepeatedNameError as error:
+                fail(f"{path}: line {line}: {error.name} appears twice in one object")
             yield line, {name: value for name, value in found.items() if value is not None}
 
 
@@ -138,7 +158,9 @@ def describe_column(name: str, values: list[Any], rows: int) -> Row | None:
         center, scale = center_and_scale(np.array(values, dtype=np.float64))
         if set(values) <= {0, 1}:
             center, scale = 0.0, 1.0
-        return {"name": name, "kind": "number", "center": _short(center), "scale": _short(scale)} | missing
+        # a center as precise as the scale makes it useful: a year is not one of the nearest decade
+        near = round(center, 2 - floor(log10(scale)))
+        return {"name": name, "kind": "number", "center": near, "scale": float(f"{scale:.3g}")} | missing
     texts = Counter(text_of(value) for value in values)
     if len(texts) > CATEGORIES_MAX and len(texts) > len(values) / 2:
         return None
@@ -153,10 +175,6 @@ def text_of(value: Any) -> str:
 
 def _is_boolean(value: Any) -> bool:
     return isinstance(value, bool) or (isinstance(value, str) and value.lower() in {"true", "false", "yes", "no"})
-
-
-def _short(value: float) -> float:
-    return float(f"{value:.3g}")
 
 
 @app.command("infer")
