@@ -57,12 +57,13 @@ def bytes_of(given: Given | None) -> int:
 class Column:
     """Reads one feature's values. name: in a request; key: in a row."""
 
-    __slots__ = ("feature", "has_other", "high", "is_category", "key", "low", "may_miss", "name", "read")
+    __slots__ = ("feature", "has_other", "high", "is_category", "is_number", "key", "low", "may_miss", "name", "read")
 
     def __init__(self, feature: Features, key: str) -> None:
         self.feature, self.name, self.key = feature, feature.name, key
         self.may_miss = feature.missing != "error"
         self.is_category = feature.kind == "category"
+        self.is_number = feature.kind in {"number", "cyclic"}
         self.has_other = isinstance(feature, CategoryFeature) and feature.unknown == "other"
         self.low, self.high = _range_of(feature)
         readers: dict[str, Callable[[Any, Draft], float]] = {
@@ -134,6 +135,9 @@ class RowReader:
             False: [Column(one, one.name) for one in arm],
             True: [Column(one, CONTEXT + one.name) for one in context],
         }
+        self._categories = {
+            part: [column for column in columns if column.is_category] for part, columns in self._columns.items()
+        }
         self.arm_length = len(arm) if self.is_named else self._dimension
         """How many numbers an arm's part of a row has, or a whole row where there is no other part."""
         self.columns = [*self._columns[False], *self._columns[True]]
@@ -170,14 +174,14 @@ class RowReader:
 
     def brings_new(self, given: Given | None, vocabulary: Vocabulary, *, context: bool = False) -> bool:
         """Whether this part of a row has a text that would be learned, as far as this vocabulary knows."""
-        if not isinstance(given, dict):
+        columns = self._categories[context]
+        if not columns or not isinstance(given, dict):
             return False
         return any(
             isinstance(value := given.get(column.name), str)
             and value not in vocabulary.positions[column.key]
             and vocabulary.has_room(column.key)
-            for column in self._columns[context]
-            if column.is_category
+            for column in columns
         )
 
     def _values(self, given: Mapping[str, Any], field: str, columns: Sequence[Column], draft: Draft) -> list[float]:
@@ -185,6 +189,10 @@ class RowReader:
         matched = 0
         for column in columns:
             value = given.get(column.name)
+            if type(value) is float and column.is_number and column.low <= value <= column.high:
+                matched += 1  # what most values are: without a call for each
+                row.append(value)
+                continue
             if value is not None:
                 matched += 1
                 try:

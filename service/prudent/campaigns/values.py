@@ -79,7 +79,8 @@ def _names_in(parsed: object) -> int:
                 waiting += one
         elif isinstance(one, dict):
             names += len(one)
-            waiting += one.values()
+            if not _PLAIN.issuperset(map(type, one.values())):
+                waiting += one.values()
         else:  # a model, or something without names
             names += len(getattr(one, "__pydantic_fields_set__", ()))
             waiting += getattr(one, "__dict__", {}).values()

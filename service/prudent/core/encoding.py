@@ -197,18 +197,15 @@ class Encoder:
 
     def _write_lines(self, out: Floats, flat: Floats, missing: NDArray[np.bool_]) -> None:
         columns, sources, center, scale, absent, bound = self._lines
-        if not len(columns):
+        if not len(center):
             return
-        z = np.clip((flat[:, sources] - center) / scale, -bound, bound)
-        z = np.where(missing[:, sources], absent, z)
-        out[:, columns] = z
-        for place, source in enumerate(sources.tolist()):
-            basis = self.features[source].basis
-            if basis is not None and np.isfinite(scale[place]):
+        z = np.minimum(np.maximum((flat[:, sources] - center) / scale, -bound), bound)
+        out[:, columns] = z = np.where(missing[:, sources], absent, z)
+        for place, source, column, basis in self._bases:
+            if np.isfinite(scale[place]):
                 knots = (np.array(basis.knots) - center[place]) / scale[place]
-                first = int(columns[place]) + 1
                 made = basis.columns(z[:, place], knots)
-                out[:, first : first + basis.width] = np.where(missing[:, source, None], 0.0, made)
+                out[:, column : column + basis.width] = np.where(missing[:, source, None], 0.0, made)
 
     def _write_categories(self, out: Floats, flat: Floats, missing: NDArray[np.bool_]) -> None:
         sources, firsts, lows, highs = self._categories
@@ -230,14 +227,22 @@ class Encoder:
                     out[row, first], out[row, first + 1] = sin(angle), cos(angle)
 
     @cached_property
-    def _lines(self) -> tuple[Places, Places, Floats, Floats, Floats, Floats]:
+    def _lines(self) -> tuple[Places | slice, Places | slice, Floats, Floats, Floats, Floats]:
         """Of numbers and booleans: first columns, places in a row, centers, scales, z of missing values, largest z."""
         sources = np.array([i for i, one in enumerate(self.features) if one.kind in {"number", "boolean"}], np.intp)
         booleans = np.array([self.features[i].kind == "boolean" for i in sources], dtype=bool)
         starts = np.array([self._starts[i] for i in sources], dtype=np.intp)
         center, scale = self.center[sources], self.scale[sources]
         learned = np.array([self.features[i].is_learned for i in sources], dtype=bool)
-        return starts, sources, center, scale, np.where(booleans, 0.5, 0.0), np.where(learned, LEARNED_MAX, np.inf)
+        absent, bound = np.where(booleans, 0.5, 0.0), np.where(learned, LEARNED_MAX, np.inf)
+        return _as_slice(starts), _as_slice(sources), center, scale, absent, bound
+
+    @cached_property
+    def _bases(self) -> list[tuple[int, int, int, Basis]]:
+        """Of numbers with a basis: the place among `_lines` and in a row, and the first column of the basis."""
+        lines = [i for i, one in enumerate(self.features) if one.kind in {"number", "boolean"}]
+        bases = [(place, i, self.features[i].basis) for place, i in enumerate(lines)]
+        return [(place, i, self._starts[i] + 1, basis) for place, i, basis in bases if basis is not None]
 
     @cached_property
     def _categories(self) -> tuple[Places, Places, Floats, Floats]:
@@ -296,6 +301,13 @@ class Encoder:
         for left, right in self.interactions:
             names += [one + NAMES_JOINED_BY + other for one in own[left] for other in own[right]]
         return [*names, "intercept"] if self.intercept else names
+
+
+def _as_slice(places: Places) -> Places | slice:
+    """The same places as a slice, which costs less than an array, if they are next to each other."""
+    if not len(places) or int(places[-1]) - int(places[0]) != len(places) - 1:
+        return places
+    return slice(int(places[0]), int(places[-1]) + 1)
 
 
 def encoder(
