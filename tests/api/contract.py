@@ -109,17 +109,18 @@ def assert_same_model(one: Json, other: Json) -> None:
     How many fits it took depends on when the models were asked for.
     """
     apart = {"campaign_id", "convergence"}
-    _assert_close({k: one[k] for k in one.keys() - apart}, {k: other[k] for k in other.keys() - apart})
+    assert_close({k: one[k] for k in one.keys() - apart}, {k: other[k] for k in other.keys() - apart})
 
 
-def _assert_close(one: Any, other: Any) -> None:
+def assert_close(one: Any, other: Any) -> None:
+    """Both are the same JSON, but for the last digits of numbers."""
     if isinstance(one, dict):
         assert one.keys() == other.keys()
         for name, value in one.items():
-            _assert_close(value, other[name])
+            assert_close(value, other[name])
     elif isinstance(one, list):
         for value, twin in zip(one, other, strict=True):
-            _assert_close(value, twin)
+            assert_close(value, twin)
     elif isinstance(one, float):
         assert one == pytest.approx(other, rel=1e-9, abs=1e-12)
     else:
