@@ -14,6 +14,7 @@ import csv
 import io
 import math
 import re
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,6 +24,7 @@ import orjson
 
 from prudent_simulator.extras import needed_for
 from prudent_simulator.offline_evaluation.columns import CellError, described, is_plain, value_of
+from prudent_simulator.offline_evaluation.repeated_names import repeated_name
 
 ROWS_MAX = 5_000_000
 ERRORS_MAX = 10
@@ -214,10 +216,12 @@ def _values(context: dict[str, Any], schema: Sequence[dict[str, Any]]) -> dict[s
 def _text_rows(path: Path, columns: Columns, *, rewards_only: bool) -> Iterator[tuple[int, _Raw | str]]:
     try:
         is_utf8 = columns.encoding.lower() in {"utf-8", "utf8"}
-        text = path.read_bytes().decode("utf-8-sig" if is_utf8 else columns.encoding)
+        content = path.read_bytes()
+        text = content.decode("utf-8-sig" if is_utf8 else columns.encoding)
     except UnicodeDecodeError as error:
         name = "UTF-8" if is_utf8 else columns.encoding
-        raise LogError(f"{path}: is not {name} text (byte {error.start}): give --encoding, such as cp1252") from error
+        likely = "utf-16" if content.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else "cp1252"
+        raise LogError(f"{path}: is not {name} text (byte {error.start}): give --encoding, such as {likely}") from error
     except LookupError:
         raise LogError(f"there is no encoding {columns.encoding}") from None
     start = text.lstrip()[:1]
@@ -262,7 +266,8 @@ def _json_rows(text: str, columns: Columns) -> Iterator[tuple[int, _Raw | str]]:
         if not isinstance(content, dict):
             yield line, "must be an object, {...}"
             continue
-        yield line, _raw_of(content, columns)
+        twice = repeated_name(part, content)
+        yield line, _raw_of(content, columns) if twice is None else f"has the name {twice!r} twice"
 
 
 def _raw_of(content: dict[str, Any], columns: Columns) -> _Raw | str:
