@@ -49,6 +49,7 @@ from prudent.ledger.commands import (
     RestartCampaign,
     WarmStart,
 )
+from prudent.ledger.missing import no_campaign
 from prudent.ledger.outcomes import ModelReport
 from prudent.store.read_pool import Reader
 
@@ -110,7 +111,7 @@ def campaign_routes(ledger: LedgerAccess, read: Reader, bodies: Bodies) -> APIRo
         """Read a campaign with all defaults filled in."""
         found = await read(_read_campaign, campaign_id)
         if found is None:
-            raise NotFoundError("there is no such campaign")
+            raise await read(no_campaign, campaign_id)
         return json_reply(found)
 
     @router.patch(
@@ -244,7 +245,7 @@ def learning_routes(ledger: LedgerAccess, read: Reader, bodies: Bodies) -> APIRo
         """Read the schema of named features, and what was learned and seen of each."""
         record = await read(find_record, campaign_id)
         if record is None:
-            raise NotFoundError("there is no such campaign")
+            raise await read(no_campaign, campaign_id)
         return json_reply(features_reply(await ledger.submit(Describe(campaign_id)), record))
 
     return router

@@ -15,6 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.routing import BaseRoute
 
+from prudent.api.suggestions import meant
 from prudent.campaigns import InvalidConfigurationError
 from prudent.campaigns.configuration import UNION_TAGS
 from prudent.campaigns.features import KINDS
@@ -25,6 +26,7 @@ from prudent.errors import (
     NotFoundError,
     UnavailableError,
 )
+from prudent.identifiers import ID_PATTERN
 from prudent.observability.logs import request_id
 from prudent.transfer.header import DamagedFileError
 
@@ -133,7 +135,8 @@ def describe_validation(
     else:
         details = error.errors()
     details = _of_the_form_sent(details)
-    errors = [{"field": _field(one, below), "message": _message(one)} for one in details[:ERRORS_MAX]]
+    title = error.title if isinstance(error, ValidationError) else ""
+    errors = [{"field": _field(one, below), "message": _message(one, title)} for one in details[:ERRORS_MAX]]
     if len(errors) == 1 and errors[0]["field"] == "body":
         return problem(422, errors[0]["message"].replace("must", "the body must", 1), errors)
     fields = ", ".join(dict.fromkeys(one["field"] for one in errors))
@@ -193,14 +196,18 @@ def _is_label(part: str, before: str | int, *, last: bool) -> bool:
     return part in UNION_TAGS.get(str(before), ()) or (last and bool(_NOT_FIELDS.fullmatch(part)))
 
 
-def _message(error: Any) -> str:
+def _message(error: Any, schema: str) -> str:
     kind, context = error["type"], error.get("ctx", {})
     if kind == "union_tag_invalid":
         return f"{context['discriminator']} must be one of {context['expected_tags']}".replace("'", "", 2)
     if kind == "union_tag_not_found":
         return f"{context['discriminator']} is required".replace("'", "")
     if kind == "extra_forbidden":
-        return "unknown field"
+        is_name = PLAIN_NAME.fullmatch(str(error["loc"][-1])) is not None
+        known = meant(schema, error["loc"]) if is_name else None
+        return "unknown field" + (f": did you mean {known}?" if known else "")
+    if kind == "string_pattern_mismatch" and context.get("pattern") == ID_PATTERN:
+        return "must be an id: 1 to 128 letters, digits and characters of . _ ~ -, without spaces"
     if kind == "features_type":
         return "must be a list of numbers or an object of values by name"
     if kind == "json_invalid":

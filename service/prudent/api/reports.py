@@ -25,8 +25,8 @@ from prudent.api.server.middleware import StrictRoute
 from prudent.campaigns import Risk
 from prudent.clock import Clock
 from prudent.core.measures import INTERVAL_COUNT_MIN
-from prudent.errors import NotFoundError
 from prudent.ledger.access import LedgerAccess
+from prudent.ledger.missing import no_campaign
 from prudent.reporting.changes import model_of
 from prudent.reporting.collection import RECENT, UNREGISTERED_MAX
 from prudent.reporting.decision_log import FROM_THE_NEWEST, LoggedDecision, LogPage, Position, read_decisions
@@ -321,7 +321,7 @@ def report_routes(read: Reader, ledger: LedgerAccess, clock: Clock) -> APIRouter
         model = await model_of(ledger, campaign_id)
         found = await read.in_pages(report, campaign_id, clock, policy, model)
         if found is None:
-            raise NotFoundError("there is no such campaign")
+            raise await read(no_campaign, campaign_id)
         return json_reply(render_campaign_report(found))
 
     @router.get(
@@ -339,7 +339,7 @@ def report_routes(read: Reader, ledger: LedgerAccess, clock: Clock) -> APIRouter
         before = FROM_THE_NEWEST if cursor is None else _position(cursor)
         page = await read(_read_page, campaign_id, before, limit, clock)
         if page is None:
-            raise NotFoundError("there is no such campaign")
+            raise await read(no_campaign, campaign_id)
         return Response(page, media_type="application/json")
 
     return router

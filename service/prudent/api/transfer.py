@@ -13,10 +13,11 @@ from prudent.api.replies import PROBLEMS, CampaignReply
 from prudent.api.server.bodies import Bodies
 from prudent.api.server.middleware import StrictRoute
 from prudent.clock import Clock
-from prudent.errors import CommandError, NotFoundError, UnavailableError
+from prudent.errors import CommandError, UnavailableError
 from prudent.ledger.access import LedgerAccess
 from prudent.ledger.administration import CampaignRecord
 from prudent.ledger.importing import AbandonImport, Import
+from prudent.ledger.missing import no_campaign
 from prudent.settings import Limits
 from prudent.store.read_pool import Reader
 from prudent.transfer.decision_table import MEDIA_TYPES, DecisionTable, begin_table
@@ -66,7 +67,7 @@ def transfer_routes(ledger: LedgerAccess, read: Reader, bodies: Bodies, limits: 
             export = await read(begin_table, campaign_id, clock, format)
             name, kind = f"{campaign_id}-decisions.{format}", MEDIA_TYPES[format]
         if export is None:
-            raise NotFoundError("there is no such campaign")
+            raise await read(no_campaign, campaign_id)
 
         async def pages() -> AsyncIterator[bytes]:
             while (page := await read(export.next_page)) is not None:

@@ -62,7 +62,7 @@ def resolve(requested: CampaignConfiguration) -> CampaignConfiguration:
     resolved = resolved.model_copy(update={"arms": _check_arms(resolved)})
     check_size(resolved, len(resolved.arms), "model.dimension")
     _check_reward(requested.reward)
-    _check_risk(resolved)
+    _check_risk(requested)
     algorithm = _resolve_algorithm(requested, rule, resolved.measure())
     return resolved.model_copy(update={"algorithm": algorithm})
 
@@ -214,11 +214,11 @@ def _check_reward(reward: RewardRules) -> None:
             raise InvalidConfigurationError("reward.default", "must lie within reward.minimum and reward.maximum")
 
 
-def _check_risk(resolved: CampaignConfiguration) -> None:
-    reward, algorithm = resolved.reward, resolved.algorithm
+def _check_risk(requested: CampaignConfiguration) -> None:
+    reward, algorithm = requested.reward, requested.algorithm
     bound = algorithm.parameter_bound
     reach = None if bound is None else algorithm.feature_bound * bound
-    resolved.risk.check(reward.minimum, reward.maximum, reach)
+    requested.risk.check(reward.minimum, reward.maximum, reach)
 
 
 def _resolve_algorithm(requested: CampaignConfiguration, rule: ExplorationRuleName, measure: Measure) -> Algorithm:

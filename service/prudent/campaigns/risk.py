@@ -142,16 +142,20 @@ class EntropicRisk(RiskSchema):
         if minimum is None or maximum is None:
             missing = "minimum" if minimum is None else "maximum"
             raise InvalidConfigurationError(f"reward.{missing}", "the entropic measure needs both reward bounds")
-        gamma = abs(known(self.gamma))
-        exponent, what = gamma * (maximum - minimum), "the range of rewards"
-        if reach is not None:
-            over_ball = gamma * max(maximum + reach, reach - minimum)
-            if over_ball > exponent:
-                exponent, what = over_ball, "the largest prediction error in the ball"
-        if exponent > EXPONENT_MAX:
+        gamma = abs(known(self.resolved().gamma))
+        size, what = maximum - minimum, "the range of rewards"
+        if reach is not None and max(maximum + reach, reach - minimum) > size:
+            size, what = max(maximum + reach, reach - minimum), "the largest prediction error in the ball"
+        if gamma * size <= EXPONENT_MAX:
+            return
+        if self.gamma is None:
+            least = size / EXPONENT_MAX
             raise InvalidConfigurationError(
-                "risk.gamma", f"|gamma| times {what} is {exponent:.6g}; it must be at most {EXPONENT_MAX:.0f}"
+                "risk.risk_tolerance", f"must be at least {least:.6g} in magnitude, {what} over {EXPONENT_MAX:.0f}"
             )
+        raise InvalidConfigurationError(
+            "risk.gamma", f"|gamma| times {what} is {gamma * size:.6g}; it must be at most {EXPONENT_MAX:.0f}"
+        )
 
     def to_measure(self, minimum: float | None, maximum: float | None) -> Measure:
         """The entropic risk of rewards within these bounds."""

@@ -12,10 +12,11 @@ from sqlalchemy import Connection
 
 from prudent.dashboard.campaign_view import CampaignView, make_view
 from prudent.dashboard.overview import Overview, read_overview, usual_request
-from prudent.errors import CommandError, NotFoundError, QuarantinedError, UnavailableError
+from prudent.errors import CommandError, QuarantinedError, UnavailableError
 from prudent.identifiers import ID_PATTERN
 from prudent.ledger.access import LedgerAccess
 from prudent.ledger.commands import Describe, Preview, Select
+from prudent.ledger.missing import no_campaign
 from prudent.ledger.outcomes import ModelReport, Prospect
 from prudent.ledger.quarantine import BAD_ROWS
 from prudent.reporting.changes import describe_changes
@@ -122,14 +123,14 @@ class Queries:
     async def _stamped(self, campaign_id: str) -> tuple[Stamp, Overview]:
         stamp = await self._read(_read_stamp, campaign_id) if is_id(campaign_id) else None
         if stamp is None:
-            raise NotFoundError("there is no campaign with this ID")
+            raise await self._read(no_campaign, campaign_id)
 
         async def make() -> Overview | None:
             return await self._read(read_overview, campaign_id)
 
         campaign = await self._cache.get(("overview", campaign_id), stamp, make)
         if campaign is None:
-            raise NotFoundError("there is no campaign with this ID")
+            raise await self._read(no_campaign, campaign_id)
         return stamp, campaign
 
     async def _view(self, campaign: Overview) -> CampaignView:

@@ -32,6 +32,7 @@ from prudent.ledger.commands import (
 )
 from prudent.ledger.correcting import append_setting, correct
 from prudent.ledger.importing import Import, take_step
+from prudent.ledger.missing import no_arm, no_campaign
 from prudent.ledger.outcomes import CorrectionReceipt
 from prudent.store import campaigns, categories, decisions, keys, log
 from prudent.store.campaigns import CampaignRow
@@ -235,13 +236,14 @@ def _row_of(
 @administer.register
 def _change_arm(command: ChangeArm, connection: Connection, _now: int) -> CampaignRecord:
     row = _locked(connection, command.campaign_id)
-    for arm in campaigns.read_arms(connection, [row.key])[row.key]:
+    arms = campaigns.read_arms(connection, [row.key])[row.key]
+    for arm in arms:
         if arm.arm_id == command.arm_id:
             if arm.status != command.status:
                 campaigns.update_arm(connection, row.key, arm.position, {"status": command.status})
                 campaigns.update_campaign(connection, row.key, {})
             return _record(connection, row.key)
-    raise NotFoundError("there is no such arm")
+    raise no_arm(command.arm_id, (arm.arm_id for arm in arms))
 
 
 def _locked(connection: Connection, campaign_id: str) -> CampaignRow:
@@ -251,7 +253,7 @@ def _locked(connection: Connection, campaign_id: str) -> CampaignRow:
         campaigns.lock_heads(connection, [found.key])
         found = campaigns.read_campaign(connection, found.key)
     if found is None or found.campaign_id != campaign_id:
-        raise NotFoundError("there is no such campaign")
+        raise no_campaign(connection, campaign_id)
     return found
 
 

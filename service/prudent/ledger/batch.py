@@ -15,6 +15,7 @@ from prudent.ledger import rewards, selection
 from prudent.ledger.basis import Basis
 from prudent.ledger.commands import Command, Compare, Describe, Expire, Observe, Preview, Reward, Select
 from prudent.ledger.description import compare_arms, describe, known_report
+from prudent.ledger.missing import NO_DECISION, no_campaign
 from prudent.ledger.outcomes import Deferred, Failed, Outcome, Postponed, Result
 from prudent.ledger.queue import Shares
 from prudent.ledger.state import CampaignState, Writes
@@ -109,7 +110,10 @@ class Batch:
 
     def _named(self, campaign_id: str) -> CampaignState:
         """The state of the campaign that a command names. Raises as `_state` does."""
-        return self._state(self.basis.keys.get(campaign_id), "there is no such campaign")
+        key = self.basis.keys.get(campaign_id)
+        if key is None:
+            raise no_campaign(self.basis.connection, campaign_id)
+        return self._state(key, "there is no such campaign")
 
     def _decision(self, decision_id: str) -> DecisionRow | None:
         """A decision of a living campaign, of this batch or before it."""
@@ -140,13 +144,13 @@ class Batch:
         known = decision or recorded
         # if its select must wait for the campaign, so must the reward
         key = known.key if known is not None else self.basis.selected.get(command.decision_id)
-        state = self._state(key, "there is no such decision")
+        state = self._state(key, NO_DECISION)
         if recorded is not None:
             return rewards.repeat_reward(state, command, recorded)
         if decision is None:
             if command.decision_id in self._deferred:
                 raise _NotNow(self._shares.deferral(state.key, state.campaign_id))
-            raise NotFoundError("there is no such decision")
+            raise NotFoundError(NO_DECISION)
         return rewards.reward(state, command, decision, self.basis.now, self.writes)
 
     def _recorded_reward(self, decision_id: str) -> LogRow | None:

@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 from prudent.campaigns import stored
 from prudent.errors import ConflictError, DatabaseUnavailableError, NotFoundError
 from prudent.ledger.commands import Correct
+from prudent.ledger.missing import NO_DECISION
 from prudent.ledger.outcomes import CorrectionReceipt
 from prudent.ledger.rewards import check_bounds
 from prudent.store import campaigns, decisions, log
@@ -25,12 +26,12 @@ def correct(command: Correct, connection: Connection, now: int) -> CorrectionRec
         decision = decisions.find_decisions(connection, [command.decision_id]).get(command.decision_id)
         row = None if decision is None else campaigns.read_campaign(connection, decision.key)
         if row is None or row.campaign_id is None:
-            raise NotFoundError("there is no such decision")
+            raise NotFoundError(NO_DECISION)
         raise ConflictError("the decision has no reward yet that could be corrected: report it first")
     campaigns.lock_heads(connection, [found.key])
     row = campaigns.read_campaign(connection, found.key)
     if row is None or row.campaign_id is None:
-        raise NotFoundError("there is no such decision")
+        raise NotFoundError(NO_DECISION)
     if command.reward is not None:
         check_bounds(stored(row.configuration).reward, command.reward)
     value = None if command.reward is None else command.reward + 0.0

@@ -5,6 +5,7 @@ import numpy as np
 from prudent.campaigns import Draft, RewardRules
 from prudent.errors import ConflictError, InvalidCommandError
 from prudent.ledger.commands import Floats, Observe, Reward, WarmStart
+from prudent.ledger.missing import arm_hint
 from prudent.ledger.outcomes import ObserveReceipt, RewardReceipt
 from prudent.ledger.state import CampaignState, Writes
 from prudent.store.statements import features_from_bytes, features_to_bytes
@@ -108,7 +109,8 @@ def _check_stored(state: CampaignState, decision: DecisionRow, arm_id: str) -> N
 
 def _check_arm(state: CampaignState, arm_id: str) -> None:
     if arm_id not in state.by_id:
-        raise InvalidCommandError("must be a registered arm of the campaign", field="arm_id")
+        hint = arm_hint(arm_id, state.by_id)
+        raise InvalidCommandError(f"must be a registered arm of the campaign: {hint}", field="arm_id")
 
 
 def check_bounds(rules: RewardRules, value: float) -> None:

@@ -1,5 +1,6 @@
 """Select: which arms a request is about, which of them is chosen, and what is recorded of it."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from math import inf
 from typing import Any
@@ -13,6 +14,7 @@ from prudent.errors import ConflictError, InvalidCommandError
 from prudent.ledger.candidates import log_candidates
 from prudent.ledger.commands import Floats, Select
 from prudent.ledger.explanation import explain
+from prudent.ledger.missing import arm_hint
 from prudent.ledger.outcomes import Decision, Prospect, ScoredArm
 from prudent.ledger.state import CampaignState, Candidate, Writes
 from prudent.store.statements import features_to_bytes
@@ -193,7 +195,8 @@ def find_candidates(state: CampaignState, request: Select) -> tuple[list[Candida
     if request.chosen_arm_id is not None:
         external = known.get(request.chosen_arm_id)
         if external is None:
-            raise InvalidCommandError("must be one of the arms of this request", field="chosen_arm_id")
+            hint = arm_hint(request.chosen_arm_id, known)
+            raise InvalidCommandError(f"must be one of the arms of this request: {hint}", field="chosen_arm_id")
     return candidates, external
 
 
@@ -308,9 +311,13 @@ def _check_names(request: Select, known: dict[str, Candidate], state: CampaignSt
         if arm_id in state.inactive:
             raise InvalidCommandError(f"names an arm that is {state.inactive[arm_id]}", field="eligible")
         if arm_id not in known:
-            raise InvalidCommandError("names an arm that is not in this request", field="eligible")
+            raise _not_in(known, arm_id, "eligible")
     for arm_id in sorted(request.exclude):
         if arm_id not in known and arm_id not in state.by_id:
-            raise InvalidCommandError("names an arm that is not in this request", field="exclude")
+            raise _not_in(known, arm_id, "exclude")
     if request.eligible is not None and not request.eligible:
         raise InvalidCommandError("must name at least one arm, or be absent", field="eligible")
+
+
+def _not_in(known: Iterable[str], arm_id: str, field: str) -> InvalidCommandError:
+    return InvalidCommandError(f"names an arm that is not in this request: {arm_hint(arm_id, known)}", field=field)

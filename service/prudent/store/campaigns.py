@@ -139,6 +139,14 @@ def find_campaign(connection: Connection, campaign_id: str) -> CampaignRow | Non
     return None if row is None else CampaignRow._make(row)
 
 
+def neighbours(connection: Connection, campaign_id: str, count: int) -> list[str]:
+    """The ids just before and just after one in their order, at most so many on either side."""
+    own = campaigns.c.campaign_id
+    before = select(own).where(own < campaign_id).order_by(own.desc()).limit(count)
+    after = select(own).where(own > campaign_id).order_by(own).limit(count)
+    return sorted([*connection.execute(before).scalars(), *connection.execute(after).scalars()])
+
+
 def list_campaigns(connection: Connection, *, after: str, limit: int) -> list[CampaignRow]:
     """Campaigns in the order of their ids, after a given one."""
     statement = _ROW.where(campaigns.c.campaign_id > after).order_by(campaigns.c.campaign_id).limit(limit)
