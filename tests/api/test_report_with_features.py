@@ -1,12 +1,13 @@
 """The report of a campaign with features: which arm is best in which contexts, never that one arm is best."""
 
+import re
 from typing import Any
 
 import httpx
 import numpy as np
 import pytest
 
-from prudent.campaigns import CampaignConfiguration, resolve
+from prudent.campaigns import CampaignConfiguration, RowReader, resolve
 from prudent.reporting.policies import UNAVAILABLE, Seen, describe_policy, question
 from prudent.store.reports import SeenRow
 from prudent.store.statements import features_to_bytes
@@ -20,6 +21,17 @@ TAXI: Json = {
     "algorithm": {"exploration_rule": "randomized"},
     "arms": [{"arm_id": name} for name in ROUTES],
 }
+BY_NAME = TAXI | {
+    "model": {
+        "type": "disjoint",
+        "features": [
+            {"name": "rush hour", "kind": "boolean"},
+            {"name": "weather", "kind": "category", "capacity": 2},
+            {"name": "passengers", "missing": "center"},
+        ],
+    }
+}
+WEATHER = ("dry", "wet", "snow")
 TRIPS, BATCH, TRIED = 240, 12, 8
 
 
@@ -34,13 +46,20 @@ def minutes_to_spare(route: str, rush_hour: int, world: np.random.Generator) -> 
     return float(world.normal(15 if route == "main-road" else 10, 2))
 
 
-def drive(api: httpx.Client, campaign_id: str, seed: int = 2) -> None:
+def by_name(hour: int, place: int) -> Json:
+    """A context in named features, of which only the hour matters."""
+    return {"rush hour": bool(hour), "weather": WEATHER[place % 3]} | ({"passengers": place % 4} if place % 5 else {})
+
+
+def drive(api: httpx.Client, campaign_id: str, seed: int = 2, campaign: Json = TAXI) -> None:
     """Drive so many trips: at first each route in turn, as a driver who tries them, then what the service chooses."""
-    ok(api.post("/campaigns", json=TAXI | {"campaign_id": campaign_id}), 201)
+    ok(api.post("/campaigns", json=campaign | {"campaign_id": campaign_id}), 201)
     world = np.random.default_rng(seed)
     for batch in range(TRIPS // BATCH):
         hours = world.integers(2, size=BATCH).tolist()
-        items: list[Json] = [{"campaign_id": campaign_id, "context": [hour]} for hour in hours]
+        named = [by_name(hour, BATCH * batch + place) for place, hour in enumerate(hours)]
+        contexts = [[hour] for hour in hours] if campaign is TAXI else named
+        items: list[Json] = [{"campaign_id": campaign_id, "context": context} for context in contexts]
         if batch < TRIED:
             items = [one | {"chosen_arm_id": ROUTES[place % 3]} for place, one in enumerate(items)]
         for place, one in enumerate(items):
@@ -82,6 +101,65 @@ def test_the_taxi(api: httpx.Client) -> None:
         assert ends is None or ends[0] < arm["estimates"][0]["estimate"] < ends[1]
     # by context beats any arm always
     assert policy["average_estimate"] > max(arm["average_estimate"] for arm in policy["arms"]) + 2
+
+
+def test_the_taxi_by_name(api: httpx.Client) -> None:
+    """A campaign with a boolean, a category or a missing value was reported as if it had no features: one arm led."""
+    campaign_id = new_id("taxi")
+    drive(api, campaign_id, campaign=BY_NAME)
+    body = report(api, campaign_id)
+    assert body["learning"]["leading_arm_id"] is None
+    policy = body["policy"]
+    for words in (r"motorway in \d+% \(rush hour no[,)]", r"main-road in \d+% \(rush hour yes[,)]"):
+        assert re.search(words, policy["sentence"]), policy["sentence"]
+    best = {arm["arm_id"]: arm for arm in policy["arms"] if arm["share"] > 0.1}
+    assert best["main-road"]["typical"]["rush hour"] is True
+    assert best["motorway"]["typical"]["weather"] in {"dry", "wet", "(other)"}
+    assert best["main-road"]["ranges"][:2] == [None, None]
+    assert 0 <= best["main-road"]["ranges"][2][0] <= best["main-road"]["ranges"][2][1] <= 3
+    first = policy["by_feature"][0]
+    assert (first["feature"], [group["value"] for group in first["groups"]]) == ("rush hour", ["no", "yes"])
+    assert first["told"] > 0.5
+    rush = first["groups"][1]
+    assert rush["shares"]["main-road"] > 0.8
+    assert sum(rush["shares"].values()) == pytest.approx(1)
+    assert sum(group["contexts"] for group in first["groups"]) == policy["contexts"] == TRIPS
+
+
+def test_features_of_requests_beside_those_of_arms(api: httpx.Client) -> None:
+    """With features of the request a shared model chooses by request, which the report would keep to itself."""
+    model = {
+        "type": "shared",
+        "features": [{"name": "price"}],
+        "context_features": [{"name": "student", "kind": "boolean"}],
+        "interactions": [["arm.price", "context.student"]],
+    }
+    arms = [{"arm_id": "cheap", "features": {"price": 1}}, {"arm_id": "dear", "features": {"price": 3}}]
+    campaign_id = create(api, shared(model=model, arms=arms, algorithm={"warmup": 0, "exploration": 0}))
+    items = [
+        {"arm_id": arm_id, "features": {"price": price}, "context": {"student": student}, "reward": reward}
+        for arm_id, price, student, reward in (
+            ("cheap", 1, True, 1),
+            ("dear", 3, True, -1),
+            ("cheap", 1, False, 0),
+            ("dear", 3, False, 2),
+        )
+    ] * 30
+    ok(api.post(f"/campaigns/{campaign_id}/observations", json={"items": items}))
+    for student in (True, False, True, True):
+        select(api, campaign_id, context={"student": student})
+    body = report(api, campaign_id)
+    assert body["learning"]["leading_arm_id"] is None
+    (by_student,) = body["policy"]["by_feature"]
+    assert by_student["feature"] == "student"
+    assert by_student["told"] == pytest.approx(1)
+    assert [(one["value"], one["contexts"], one["shares"]) for one in by_student["groups"]] == [
+        ("no", 1, {"dear": 1}),
+        ("yes", 3, {"cheap": 1}),
+    ]
+    assert [arm["arm_id"] for arm in body["policy"]["arms"]] == ["cheap", "dear"]
+    assert body["policy"]["arms"][0]["typical"] == {"price": 1}
+    assert body["policy"]["arms"][0]["estimates"]
 
 
 def test_fifty_arms(api: httpx.Client) -> None:
@@ -154,7 +232,8 @@ def test_without_an_answer_the_report_says_so() -> None:
     """While the ledger cannot answer, the report would fail as a whole, or fall back to crowning an arm."""
     configuration = resolve(CampaignConfiguration.model_validate(TAXI | {"campaign_id": "taxi"}))
     rows = [SeenRow("motorway", features_to_bytes(np.array([1.0])), "motorway")]
-    seen = Seen(configuration, [ArmRow(1, 0, "motorway", "active", None, 0)], rows, 1)
+    reader = RowReader(configuration.model)
+    seen = Seen(configuration, reader, reader.vocabulary(), [ArmRow(1, 0, "motorway", "active", None, 0)], rows, 1)
     asked = question(seen)
     assert asked is not None
     found = describe_policy(seen, asked, None)

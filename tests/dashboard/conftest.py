@@ -79,6 +79,37 @@ def trips(server: Server, count: int, seed: int, description: str, second: str) 
         )  # type: ignore[misc]
 
 
+def taxi(server: Server, count: int, seed: int) -> None:
+    """The taxi of docs/exploration.md: in the rush hour the motorway is jammed in one trip of three."""
+    draw = random.Random(seed)  # noqa: S311  # no secret
+    post(
+        server,
+        "/campaigns",
+        {
+            "campaign_id": "taxi",
+            "description": "Which way to the airport?",
+            "risk": {"measure": "expectile", "downside_weight": 4},
+            "model": {"type": "disjoint", "features": [{"name": "rush_hour", "kind": "boolean"}]},
+            "arms": [{"arm_id": "motorway"}, {"arm_id": "main-road"}, {"arm_id": "side-roads"}],
+        },
+    )
+
+    def minutes(arm_id: str, *, rush: bool) -> float:
+        if arm_id == "motorway":
+            return -35.0 if rush and draw.random() < 1 / 3 else draw.gauss(25, 2)
+        return draw.gauss(15 if arm_id == "main-road" else 10, 2)
+
+    tried = [
+        {"arm_id": arm_id, "context": {"rush_hour": rush}, "reward": minutes(arm_id, rush=rush)}
+        for arm_id in ("motorway", "main-road", "side-roads") * 12
+        for rush in (True, False)
+    ]
+    post(server, "/campaigns/taxi/observations", {"items": tried})
+    for _ in range(count // 10):
+        rush = draw.random() < 0.4
+        play(server, "taxi", 10, lambda arm_id, rush=rush: minutes(arm_id, rush=rush), context={"rush_hour": rush})  # type: ignore[misc]
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """An open service with the demo, a campaign with features, one without any decision, a paused one, and long ids."""
@@ -100,6 +131,16 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
             post(server, "/campaigns", {"campaign_id": name} | empty)
         httpx.patch(f"{server.url}/campaigns/held", json={"status": "paused"}, trust_env=False).raise_for_status()
         play(server, "held", 7, lambda _: 1.0)
+        selects = [{"campaign_id": "waiting"} for _ in range(60)]
+        post(server, "/campaigns", {"campaign_id": "waiting"} | empty)
+        post(server, "/select/batch", {"items": selects})
+        many = [{"arm_id": f"headline-{n:02}"} for n in range(50)]
+        post(server, "/campaigns", empty | {"campaign_id": "fifty", "arms": many, "algorithm": {"exploration": 3}})
+        play(server, "fifty", 120, lambda arm_id: float(arm_id[-2:]))
+        taxi(server, 120, 4)
+        post(server, "/campaigns", {"campaign_id": "over"} | empty)
+        play(server, "over", 20, lambda _: 1.0)
+        httpx.patch(f"{server.url}/campaigns/over", json={"status": "archived"}, trust_env=False).raise_for_status()
         yield server
     finally:
         server.kill()
@@ -160,6 +201,20 @@ def open_page(browser: Browser) -> Iterator[OpenPage]:
     for context in contexts:
         context.close()
     assert not complaints
+
+
+def open_all(page: Page) -> None:
+    """Open whatever can be opened, so that it is looked at, too."""
+    page.evaluate("() => document.querySelectorAll('details').forEach(one => { one.open = true; })")
+
+
+def require_axe() -> Any:
+    """The rules of accessibility. The test is skipped where they are not installed, except on the build server."""
+    if os.environ.get("CI") != "true":
+        pytest.importorskip("axe_playwright_python")
+    from axe_playwright_python.sync_playwright import Axe
+
+    return Axe()
 
 
 def count_charts(page: Page) -> int:

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.conftest import MakeServer
-from tests.dashboard.conftest import HOSTILE, PHONE, WAIT_MS, OpenPage, count_charts, couriers, play, post
+from tests.dashboard.conftest import HOSTILE, PHONE, WAIT_MS, OpenPage, count_charts, couriers, open_all, play, post
 from tests.servers import Server, clean_environment
 
 PAGES = (
@@ -23,6 +23,11 @@ PAGES = (
     "/dashboard/campaigns/long/try",
     "/dashboard/campaigns/demo/try",
     "/dashboard/campaigns/vehicles/try",
+    "/dashboard/campaigns/waiting",
+    "/dashboard/campaigns/fifty",
+    "/dashboard/campaigns/taxi",
+    "/dashboard/campaigns/taxi/try",
+    "/dashboard/campaigns/over",
     "/dashboard/login",
     "/dashboard/campaigns/nowhere",
 )
@@ -79,7 +84,7 @@ def test_the_list_leads_to_a_campaign_by_keyboard_alone(site: Server, open_page:
 def test_a_campaign_shows_its_numbers_and_charts(site: Server, open_page: OpenPage) -> None:
     """The page would be an empty frame: charts blocked by the policy, or numbers that are not the service's."""
     page = open_page(f"{site.url}/dashboard/campaigns/demo")
-    assert count_charts(page) == 3
+    assert count_charts(page) == 4
     report = httpx.get(f"{site.url}/campaigns/demo/report", trust_env=False).json()
     assert tile(page, "Decisions").inner_text() == f"{report['plays']:,}"
     assert tile(page, "Rewards").inner_text() == f"{report['head']:,}"
@@ -91,7 +96,77 @@ def test_a_campaign_shows_its_numbers_and_charts(site: Server, open_page: OpenPa
         assert float(cells[2].replace("\N{MINUS SIGN}", "-")) == pytest.approx(arm["rewards"]["mean"], abs=5e-3)
         assert float(cells[4].replace("\N{MINUS SIGN}", "-")) == pytest.approx(arm["rewards"]["risk"], abs=5e-3)
     assert page.locator("#rewards-chart .bin").count() > 10
-    expect(page.locator("#found")).to_contain_text("By the mean alone, bold would lead")
+    expect(page.locator("#found")).to_contain_text("By the mean alone, bold would be chosen")
+
+
+def test_the_taxi_is_told_for_whom(site: Server, open_page: OpenPage) -> None:
+    """The page crowned the motorway, which is the worst way in the rush hour: with a boolean it knew no features."""
+    page = open_page(f"{site.url}/dashboard/campaigns/taxi")
+    expect(page.get_by_role("heading", name="Which arm for whom")).to_be_visible()
+    chart = page.locator("#groups-chart")
+    expect(chart.locator("text", has_text="yes: main-road")).to_be_visible()
+    expect(chart.locator("text", has_text="no: motorway")).to_be_visible()
+    found = page.locator("#found").inner_text()
+    assert re.search(r"motorway in \d+% \(rush_hour no\)", found)
+    assert re.search(r"main-road in \d+% \(rush_hour yes\)", found)
+    assert " leads" not in page.inner_text("main")
+    chart.locator(".part").first.hover()
+    expect(page.locator(".tip")).to_contain_text("is the best in")
+    page.locator("#policy-table summary").click()
+    expect(page.locator("#groups tbody tr")).to_have_count(2)
+
+
+def test_fifty_arms_can_all_be_reached(site: Server, browser: Browser) -> None:
+    """Of fifty arms eight are in the charts, and the others were nowhere. Without a script, too."""
+    with browser.new_context(java_script_enabled=False) as context:
+        page = context.new_page()
+        page.goto(f"{site.url}/dashboard/campaigns/fifty", timeout=WAIT_MS)
+        expect(page.get_by_text("8 of 50 arms shown").first).to_be_visible()
+        rows = page.locator("#arms tbody tr")
+        expect(rows).to_have_count(50)
+        page.get_by_role("link", name="mean", exact=True).click()
+        expect(page.locator("#arms th[aria-sort=descending]")).to_have_text("mean")
+        expect(rows.first).to_contain_text("headline-49")
+        page.get_by_label("Name contains").fill("LINE-3")
+        page.get_by_role("button", name="Search").click()
+        expect(rows).to_have_count(10)
+        expect(page.locator("#arms-shown")).to_contain_text("1 to 10 of 10 that contain “LINE-3”, of 50 arms")
+        expect(rows.first).to_contain_text("headline-39")  # still by the mean
+        page.get_by_role("link", name="All 50 arms").click()
+        expect(rows).to_have_count(50)
+
+
+def test_the_numbers_of_an_arm_add_up(site: Server, open_page: OpenPage) -> None:
+    """With exploration 3, estimate and bonus did not make the index that stood beside them."""
+    for path, table, first in (
+        ("", "#arms", 6),
+        ("/try", "#indexes", 0),
+    ):
+        page = open_page(f"{site.url}/dashboard/campaigns/fifty{path}")
+        row = page.locator(f"{table} tbody tr").first.locator("td").all_inner_texts()[first : first + 3]
+        estimate, bonus, index = (float(cell.replace("\N{MINUS SIGN}", "-")) for cell in row)
+        assert estimate + bonus == pytest.approx(index, abs=0.02 * max(1.0, abs(index)))
+
+
+def test_a_campaign_without_rewards_says_what_to_do(site: Server, open_page: OpenPage) -> None:
+    """Sixty decisions whose outcomes nobody sends: the page said that all is well."""
+    page = open_page(f"{site.url}/dashboard/campaigns/waiting")
+    card = page.locator("#unrewarded")
+    expect(card).to_contain_text("60 decisions, no reward yet")
+    expect(card).to_contain_text("does your program send them?")
+    warning = page.locator("#health li.warning")
+    expect(warning).to_contain_text("60 decisions, no reward yet")
+    assert '"duplicate":false' in run(card.locator("pre"))
+    expect(card).to_be_empty()
+    expect(warning).to_have_count(0)
+
+
+def test_the_dashboards_old_address_leads_to_it(site: Server, open_page: OpenPage) -> None:
+    """Whoever types /dashboard would be told that there is no such path."""
+    for path in ("/dashboard", "/dashboard/"):
+        page = open_page(site.url + path)
+        expect(page.get_by_role("heading", name="Campaigns")).to_be_visible()
+        assert page.url == f"{site.url}/"
 
 
 def test_a_change_of_the_world_is_said_in_health(site: Server, open_page: OpenPage) -> None:
@@ -145,7 +220,7 @@ def test_charts_need_no_script(site: Server, browser: Browser) -> None:
     with browser.new_context(java_script_enabled=False) as context:
         page = context.new_page()
         page.goto(f"{site.url}/dashboard/campaigns/vehicles", timeout=WAIT_MS)
-        assert count_charts(page) == 5
+        assert count_charts(page) == 7
         expect(page.locator("#worth-chart .dot").first).to_be_visible()
         assert "estimate" in (page.locator("#worth-chart g > title").first.text_content() or "")
 
@@ -187,7 +262,7 @@ def test_a_service_that_is_gone_is_said_to_be(
 def test_nothing_is_wider_than_a_phone(site: Server, open_page: OpenPage, path: str) -> None:
     """On a phone one would have to push every line to and fro."""
     page = open_page(site.url + path, size=PHONE, expected="404")
-    page.evaluate("() => document.querySelectorAll('details').forEach(one => { one.open = true; })")
+    open_all(page)
     assert page.evaluate("() => document.documentElement.scrollWidth") <= PHONE[0]
     small = page.evaluate(
         "() => [...document.querySelectorAll('main p, main td, main dd, main input, main .button')]"

@@ -3,15 +3,21 @@
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
 
+from prudent.campaigns import CampaignConfiguration
 from prudent.core.measures import Expectile, Mean
-from prudent.dashboard.charts import ArmLine, Theta, parameters, policy, rewards, shares, worth
+from prudent.dashboard.arms import ArmLine
+from prudent.dashboard.charts import Theta, parameters, rewards, shares, worth
 from prudent.dashboard.drawing import Axis, Chart, tick_text
 from prudent.dashboard.overview import Overview
+from prudent.dashboard.regions import estimates, groups
+from prudent.dashboard.trend import COMPARED_FROM, STRETCHES_MAX, stretches, trend
+from prudent.reporting.groups import FeatureGroups, Group
 from prudent.reporting.policies import EstimateAt, PolicyArm, PolicyReport
 from prudent.store.reports import PlayRow
 
@@ -193,7 +199,7 @@ def test_regions_have_their_own_estimates() -> None:
     )
     second = PolicyArm("b", 0.25, 1.0, [1.0], [[1.0, 1.0]], [EstimateAt("b", 1.25, None)])
     never = PolicyArm("c", 0.0, 0.5, None, None, [])
-    chart = policy(PolicyReport(8, ["x"], 1.8, [first, second, never], "."), {"a": 1, "b": 2, "c": 3}, "reward")
+    chart = estimates(PolicyReport(8, ["x"], 1.8, [first, second, never], [], "."), {"a": 1, "b": 2, "c": 3}, "reward")
     drawing = Drawing(chart)
     assert [drawing.value(dot.attrib["cx"]) for dot in drawing.all("dot")] == pytest.approx([2, 1, 1.25], abs=1e-3)
     line, *_ = drawing.all("whisker")
@@ -206,4 +212,48 @@ def test_regions_have_their_own_estimates() -> None:
     assert [one.text for one in drawing.all("name")] == ["a in 75%", "b in 25%"]
     assert chart is not None
     assert [key.label for key in chart.keys] == ["a", "b"]
-    assert policy(PolicyReport(0, ["x"], None, [never], "."), {}, "reward") is None
+    assert estimates(PolicyReport(0, ["x"], None, [never], [], "."), {}, "reward") is None
+
+
+def test_groups_are_divided_by_their_best_arms() -> None:
+    """Whose arm is which is what the page is for: a part of the wrong size, or of the wrong arm."""
+    told = FeatureGroups("rush", 0.8, [Group("no", 30, {"a": 0.9, "b": 0.1}), Group(HOSTILE, 10, {"z": 1.0})])
+    chart = groups(PolicyReport(40, ["rush"], 1.0, [], [told], "."), {"a": 1, "b": 2, "c": 3})
+    drawing = Drawing(chart)
+    parts = [(one.get("class"), one[1].attrib["x"], one[1].attrib["width"]) for one in drawing.all("part")]
+    assert parts == [
+        ("part arm-1", "0.0%", "90.0%"),
+        ("part arm-2", "90.0%", "10.0%"),
+        ("part others", "0.0%", "100.0%"),
+    ]
+    assert drawing.titles()[0] == "rush no, 30 contexts\na is the best in 90%"
+    assert f"{HOSTILE}: z 100%" in [one.text for one in drawing.root.iter("text")]
+    assert "rush no: a 90%, b 10%" in (drawing.root.findtext("desc") or "")
+    assert chart is not None
+    assert [key.label for key in chart.keys] == ["a", "b", "other arms"]
+    assert groups(PolicyReport(0, [], None, [], [], "."), {}) is None
+
+
+def test_a_trend_tells_the_parts_of_the_log_apart() -> None:
+    """Whether it is getting better: the first and the latest rewards would be one number, or swapped."""
+    random = np.random.default_rng(3)
+    values = np.concatenate([random.normal(1, 0.5, 300), random.normal(2, 0.5, 300)])
+    body = {"campaign_id": "c", "risk": {"measure": "expectile", "level": 0.1}, "model": {"type": "multi-armed"}}
+    configuration = CampaignConfiguration.model_validate(body)
+    asked = replace(campaign("", {}), configuration=configuration, sequences=np.arange(1, 601), rewards_in_order=values)
+    found = stretches(asked)
+    assert (len(found), sum(one.rewards for one in found)) == (STRETCHES_MAX, 600)
+    assert [(one.first, one.last) for one in found] == [(30 * n + 1, 30 * n + 30) for n in range(20)]
+    measure = configuration.measure()
+    assert found[3].risk == measure.risk(values[90:120])
+    assert found[3].interval == measure.interval(values[90:120], found[3].risk)
+    drawing = Drawing(trend(found, measure))
+    assert len(drawing.titles()) == STRETCHES_MAX
+    assert drawing.titles()[0].startswith("rewards 1 to 30\nexpectile ")
+    line = next(one for one in drawing.all("risk") if one.tag == "path").attrib["d"]
+    heights = [float(point.split()[1]) for point in line[1:].split("L")]
+    risks = [one.risk for one in found]
+    assert np.corrcoef(heights, risks)[0, 1] == pytest.approx(-1, abs=1e-4)  # upwards is better
+    assert len(drawing.all("band")) == 1
+    few = replace(asked, sequences=np.arange(1, COMPARED_FROM), rewards_in_order=values[: COMPARED_FROM - 1])
+    assert trend(stretches(few), measure) is None

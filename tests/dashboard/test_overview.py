@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import Engine
 
 from prudent.core.measures import Expectile
-from prudent.dashboard import campaign_view, charts, formatting
+from prudent.dashboard import arms, charts, formatting
 from prudent.dashboard.overview import Overview, read_overview, trailing_shares
 from prudent.dashboard.queries import CACHED_MAX, COSTLY, SECONDS_MAX, Cache
 from prudent.store import reports
@@ -64,10 +64,12 @@ def test_all_of_a_short_campaign_is_read(engine: Engine) -> None:
         f"d{n:03d}" for n in range(DECISIONS - 1, DECISIONS - 101, -1)
     ]
     assert campaign.all_plays_read
-    per_arm = campaign_view.arm_reports(campaign)
+    assert campaign.sequences.tolist() == list(range(1, campaign.row.head + 1))
+    assert campaign.rewards_in_order[:3].tolist() == [0.0, 1.0, 2.0]
+    per_arm = arms.arm_reports(campaign)
     assert sum(one.plays for one in per_arm) == DECISIONS
     assert charts.shares(campaign) is not None
-    assert charts.rewards(campaign, campaign_view.arm_lines(campaign, per_arm, None), Expectile(0.25)) is not None
+    assert charts.rewards(campaign, arms.arm_lines(campaign, per_arm, None), Expectile(0.25)) is not None
 
 
 def test_a_long_campaign_is_read_from_all_over_its_log(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:

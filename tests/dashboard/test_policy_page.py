@@ -7,7 +7,7 @@ import httpx
 import numpy as np
 import pytest
 
-from tests.api.test_report_with_features import drive
+from tests.api.test_report_with_features import BY_NAME, drive
 from tests.servers import Server
 
 ARMS = [f"variant-{number:02}" for number in range(50)]
@@ -22,6 +22,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     world = np.random.default_rng(1)
     with httpx.Client(base_url=made.url, timeout=60, trust_env=False) as http:
         drive(http, "taxi")
+        drive(http, "named", campaign=BY_NAME)
         many = {"risk": {"measure": "mean"}, "model": {"type": "disjoint", "dimension": 2}}
         arms = [{"arm_id": name} for name in ARMS]
         http.post("/campaigns", json=many | {"campaign_id": "many", "arms": arms}).raise_for_status()
@@ -58,7 +59,7 @@ def test_the_taxi(server: Server) -> None:
     shown = words(html)
     for phrase in (" leads", "would lead", "From the rewards alone, ignoring", "This is evidence"):
         assert phrase not in shown
-    assert "Best arm by context" in shown
+    assert "Which arm for whom" in shown
     rows = [words(row) for row in html.split('<table id="policy"')[1].split("</table>")[0].split("<tr>")[2:]]
     assert len(rows) == 2
     assert any("motorway" in row and "rush hour 0" in row for row in rows)
@@ -67,6 +68,17 @@ def test_the_taxi(server: Server) -> None:
     assert re.search(r"for a typical context of the latest 100 decisions \(rush hour (0|1\.00)\)", shown)
     # what rewards are learned relative to
     assert "The model learns rewards relative to it" in shown
+
+
+def test_the_taxi_by_name(server: Server) -> None:
+    """A campaign with a boolean and a category had the page of one without features: an arm led for everybody."""
+    html = page(server, "named")
+    chart = html.split('id="groups-chart"')[1].split("</svg>\n</div>")[0]
+    assert re.search(r"rush hour.*no: motorway \S+%.*yes: main-road \S+%", words(chart))
+    assert " leads" not in words(html)
+    rows = [words(row) for row in html.split('<table id="groups"')[1].split("</table>")[0].split("<tr>")[2:]]
+    assert re.search(r"rush hour yes \d+ main-road \S+%", rows[1])
+    assert "weather" in words(html.split('<table id="policy"')[1].split("</table>")[0])
 
 
 def test_fifty_arms(server: Server) -> None:

@@ -104,5 +104,5 @@ def test_the_other_pictures(
 ) -> None:
     """What docs/dashboard.md shows besides the story: the list, features, darkness, a phone."""
     page = open_page(demo.url + path, size=size, scheme=scheme)
-    assert count_charts(page) == {"list": 0, "features": 5}.get(name, 3)
+    assert count_charts(page) == {"list": 0, "features": 7}.get(name, 4)
     picture(page, name)

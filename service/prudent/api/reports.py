@@ -30,6 +30,7 @@ from prudent.ledger.missing import no_campaign
 from prudent.reporting.changes import model_of
 from prudent.reporting.collection import RECENT, UNREGISTERED_MAX
 from prudent.reporting.decision_log import FROM_THE_NEWEST, LoggedDecision, LogPage, Position, read_decisions
+from prudent.reporting.groups import FEATURES_MAX
 from prudent.reporting.policies import SEEN_MAX, policy_of, read_seen
 from prudent.reporting.report import CampaignReport, report
 from prudent.store.read_pool import Reader
@@ -115,8 +116,8 @@ class LearningReply(BaseModel):
         "choices, the recommended arm counts."
     )
     leading_arm_id: str | None = Field(
-        description="The active arm with the best risk; null in campaigns with features, where `policy` says which arm "
-        "is best in which contexts."
+        description="The active arm with the best risk; null where several share it, and in campaigns with features, "
+        "where `policy` says which arm is best in which contexts."
     )
     runner_up_arm_id: str | None
     separated: bool | None = Field(
@@ -129,7 +130,8 @@ class LearningReply(BaseModel):
         "rewards. null where separated is."
     )
     undecided_arm_ids: list[str] = Field(
-        description="Arms that the leader is not separated from: they may still turn out better."
+        description="Arms that the leader is not separated from, or that share the best risk: they may still turn out "
+        "better."
     )
     note: str = Field(description="The same in words; with features, the policy's sentence.")
 
@@ -153,15 +155,37 @@ class PolicyArmReply(BaseModel):
     average_estimate: float | None = Field(
         description="The estimate for this arm, averaged over the contexts seen; null for shared."
     )
-    typical: list[float] | None = Field(
+    typical: list[float] | dict[str, Any] | None = Field(
         description="disjoint: of the contexts in which the arm is best, the one closest to their middle; shared: the "
-        "arm's features. null for arms that are best nowhere, and beyond the first 8."
+        "arm's features. As sent. null for arms that are best nowhere, and beyond the first 8."
     )
-    ranges: list[Interval] | None = Field(
+    ranges: list[Interval | None] | None = Field(
         description="disjoint: of each feature, from the 10% to the 90% quantile of the contexts in which the arm is "
-        "best."
+        "best; null for a feature that is no number."
     )
     estimates: list[EstimateAtReply] = Field(description="At the typical context, best first; at most 3 arms.")
+
+
+class GroupReply(BaseModel):
+    """Contexts with about the same value of a feature."""
+
+    value: str = Field(
+        description="In words: yes or no; a category, or (other); a number, or the range of a quarter of the contexts; "
+        "(missing)."
+    )
+    contexts: int
+    shares: dict[str, float] = Field(description="By arm: in how many of these contexts it is the best.")
+
+
+class FeatureGroupsReply(BaseModel):
+    """The contexts by one feature."""
+
+    feature: str
+    told: float = Field(
+        description="How much of what is uncertain about the best arm this feature takes away, from 0 to 1: their "
+        "mutual information over the entropy of the best arm (Theil's uncertainty coefficient)."
+    )
+    groups: list[GroupReply] = Field(description="In the order of the feature's values.")
 
 
 class PolicyReply(BaseModel):
@@ -173,6 +197,9 @@ class PolicyReply(BaseModel):
         description="The estimate for each context's best arm, averaged over the contexts; null for shared."
     )
     arms: list[PolicyArmReply] = Field(description="The arms that are best most often first.")
+    by_feature: list[FeatureGroupsReply] = Field(
+        description=f"For whom which arm is best, by the {FEATURES_MAX} features of requests that say most about it."
+    )
     sentence: str
 
 

@@ -3,7 +3,8 @@
 No arm is the best whatever the context, so arms are not compared: the greedy policy is described by its regions. With
 estimates that are linear in the context, the contexts in which one arm is the best are a convex set, so a context near
 the middle of those that were seen in it is in it, too, and stands for them. That middle is no context: of a feature
-that is 0 or 1 it may be 0.5. So the context shown is one that was seen, the closest to it.
+that is 0 or 1 it may be 0.5. So the context shown is one that was seen, the closest to it, in the columns of the model:
+the position of a category, or a missing value, has no distance of its own.
 """
 
 from dataclasses import dataclass
@@ -27,7 +28,8 @@ class Region(NamedTuple):
     """The contexts in which one arm has the best estimate.
 
     arms: (m,) places among those compared of the best arms at `typical`, best first: the first one's region it is.
-    estimates: (m,); intervals: (m, 2), nan where there is none. typical: (d,) and ranges: (d, 2), as sent.
+    estimates: (m,); intervals: (m, 2), nan where there is none. typical: (d,) and ranges: (d, 2), as sent; a range is
+    that of the values that are not missing, nan if all are.
     """
 
     arms: NDArray[np.intp]
@@ -41,11 +43,13 @@ class Region(NamedTuple):
 class Comparison:
     """K arms over n contexts.
 
-    shares: (K,) of the contexts in which an arm has the best estimate. averages: (K,) of an arm's estimates; average:
-    of the best estimate of each context, in reward units. regions: the largest, in order of size.
+    best: (n,) the place of each context's best arm. shares: (K,) of the contexts in which an arm has the best estimate.
+    averages: (K,) of an arm's estimates; average: of the best estimate of each context, in reward units. regions: the
+    largest, in order of size.
     """
 
     contexts: int
+    best: NDArray[np.intp]
     shares: Array
     averages: Array
     average: float
@@ -55,17 +59,20 @@ class Comparison:
 def compare(policy: Policy, contexts: Array, blocks: NDArray[np.intp]) -> Comparison:
     """Compare arms with parameters of their own. contexts: (n, d) as sent, n > 0; blocks: (K,), K > 0. O(n d K)."""
     policy.refresh()
-    estimates = policy.feature_map(contexts) @ policy.parameters()[blocks].T
+    columns = policy.feature_map(contexts)
+    estimates = columns @ policy.parameters()[blocks].T
     best = estimates.argmax(axis=1)
     counts = np.bincount(best, minlength=len(blocks))
     largest = np.argsort(-counts, kind="stable")[:REGIONS_MAX].tolist()
-    regions = [_region(policy, contexts[best == arm], estimates[best == arm], blocks) for arm in largest if counts[arm]]
+    regions = []
+    for members in (best == arm for arm in largest if counts[arm]):
+        middle = closest_to_middle(columns[members])
+        regions.append(_region(policy, contexts[members], middle, estimates[members], blocks))
     averages, average = estimates.mean(axis=0), float(estimates.max(axis=1).mean())
-    return Comparison(len(contexts), counts / len(contexts), averages, average, regions)
+    return Comparison(len(contexts), best, counts / len(contexts), averages, average, regions)
 
 
-def _region(policy: Policy, contexts: Array, estimates: Array, blocks: NDArray[np.intp]) -> Region:
-    middle = closest_to_middle(contexts)
+def _region(policy: Policy, contexts: Array, middle: int, estimates: Array, blocks: NDArray[np.intp]) -> Region:
     typical = contexts[middle]
     arms = np.argsort(-estimates[middle], kind="stable")[:RIVALS_MAX]
     return Region(
@@ -73,7 +80,17 @@ def _region(policy: Policy, contexts: Array, estimates: Array, blocks: NDArray[n
         estimates=estimates[middle][arms],
         intervals=policy.intervals(typical, blocks[arms]).ends,
         typical=typical,
-        ranges=np.quantile(contexts, RANGE, axis=0, method="closest_observation").T,
+        ranges=_ranges(contexts),
+    )
+
+
+def _ranges(contexts: Array) -> Array:
+    """(d, 2) quantiles of each feature."""
+    if not np.isnan(contexts).any():
+        return np.quantile(contexts, RANGE, axis=0, method="closest_observation").T
+    known = [column[~np.isnan(column)] for column in contexts.T]
+    return np.array(
+        [np.quantile(one, RANGE, method="closest_observation") if len(one) else (np.nan, np.nan) for one in known]
     )
 
 

@@ -3,10 +3,9 @@
 `make_view` loops over thousands of rows, so it runs off the event loop.
 """
 
-from array import array
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,20 +13,20 @@ from fastapi import Request
 from numpy.typing import NDArray
 
 from prudent.campaigns import configuration_warnings
-from prudent.dashboard import charts, formatting
-from prudent.dashboard.charts import ArmLine, Theta
+from prudent.dashboard import charts, formatting, regions
+from prudent.dashboard.arms import ArmLine, arm_lines, arm_reports
+from prudent.dashboard.charts import ShareTable, Theta
 from prudent.dashboard.drawing import Chart
 from prudent.dashboard.formatting import number, plural
 from prudent.dashboard.overview import Overview, usual_features
 from prudent.dashboard.rendering import asks_for_keys, base_address, curl
-from prudent.ledger.outcomes import ModelReport, Prospect, ScoredArm
+from prudent.dashboard.trend import Stretch, stretches, trend
+from prudent.ledger.outcomes import ModelReport, Prospect
 from prudent.reporting.changes import ChangeReport
-from prudent.reporting.collection import ArmTally
 from prudent.reporting.policies import PolicyReport
 from prudent.reporting.report import (
     ArmReport,
     Learning,
-    describe_arm,
     describe_learning,
     describe_progress,
     price_of_caution,
@@ -42,6 +41,8 @@ NAMED_MAX = 6
 """Features listed in a sentence."""
 FEATURES_MAX = 60
 """Features listed on a decision's page."""
+UNREWARDED_MAX = 20
+"""Decisions without any reward that are no cause for a warning."""
 REWARDS_MIN = 20
 """Rewards of an arm before its mean is compared in words."""
 
@@ -68,6 +69,8 @@ class CampaignView:
     caution: str | None
     policy: PolicyReport | None
     changes: Sequence[ChangeReport]
+    shares: ShareTable
+    stretches: list[Stretch]
 
 
 def make_view(
@@ -81,14 +84,17 @@ def make_view(
     reports, measure = arm_reports(campaign), campaign.configuration.measure()
     lines = arm_lines(campaign, reports, prospect)
     names, thetas = _parameters(campaign, lines, report)
+    found = stretches(campaign)
     return CampaignView(
         campaign=campaign,
         report=report,
         lines=lines,
         charts=_charts(campaign, lines)
         | {
+            "trend": trend(found, measure),
             "parameters": charts.parameters(names, thetas) if thetas else None,
-            "policy": None if policy is None else charts.policy(policy, campaign.coloured, measure.quantity),
+            "groups": None if policy is None else regions.groups(policy, campaign.coloured),
+            "policy": None if policy is None else regions.estimates(policy, campaign.coloured, measure.quantity),
         },
         coefficients=_coefficients(names, thetas) if thetas else None,
         usual=_usual(campaign),
@@ -97,6 +103,8 @@ def make_view(
         caution=None if policy is not None else caution(campaign, reports),
         policy=policy,
         changes=changes,
+        shares=charts.share_table(campaign),
+        stretches=found,
     )
 
 
@@ -157,52 +165,6 @@ def _usual(campaign: Overview) -> str:
     return f"for a typical context of {campaign.latest} ({formatting.listed(names, shown, NAMED_MAX)})"
 
 
-def arm_reports(campaign: Overview) -> list[ArmReport]:
-    """Statistics of each arm, from the latest decisions and the rewards that were read."""
-    measure = campaign.configuration.measure()
-    statuses = {arm.arm_id: arm.status for arm in campaign.arms}
-    plays = Counter(play.arm_id for play in campaign.plays)
-    reports = []
-    for arm_id in campaign.arm_ids:
-        tally = ArmTally(rewards=array("d", campaign.rewards.get(arm_id, ())), plays=plays[arm_id])
-        reports.append(describe_arm(arm_id, statuses.get(arm_id), tally, len(campaign.plays), measure))
-    return reports
-
-
-def arm_lines(campaign: Overview, reports: Sequence[ArmReport], prospect: Prospect | None) -> list[ArmLine]:
-    """One line per arm, the best index first, then arms without an index in order of registration."""
-    coloured = campaign.coloured
-    scored = {} if prospect is None else {arm.arm_id: arm for arm in prospect.arms}
-    lines = []
-    for one in reports:
-        line = ArmLine(
-            arm_id=one.arm_id,
-            status=one.status or "unregistered",
-            colour=coloured.get(one.arm_id),
-            share=one.share,
-            rewards=one.rewards.n,
-            mean=one.rewards.mean,
-            deviation=one.rewards.standard_deviation,
-            risk=one.rewards.risk,
-            interval=one.rewards.interval,
-        )
-        score = scored.get(one.arm_id)
-        lines.append(line if score is None else with_score(line, score))
-    return sorted(lines, key=lambda line: float("-inf") if line.index is None else line.index, reverse=True)
-
-
-def with_score(line: ArmLine, score: ScoredArm) -> ArmLine:
-    """The line with the model's numbers for its arm."""
-    return replace(
-        line,
-        estimate=score.estimate,
-        bonus=score.bonus,
-        index=score.index,
-        estimate_interval=None if score.interval is None else (score.interval[0], score.interval[1]),
-        limits=None if score.limits is None else (score.limits[0], score.limits[1]),
-    )
-
-
 def learning(campaign: Overview, reports: Sequence[ArmReport], policy: PolicyReport | None) -> Learning:
     """What has been found and how much is explored, as the campaign's report has it, from what was read."""
     progress = describe_progress([one for one, _ in campaign.recent], campaign.row)
@@ -220,12 +182,13 @@ def caution(campaign: Overview, reports: Sequence[ArmReport]) -> str | None:
     by_id = {one.arm_id: one.rewards for one in known}
     if price.best_by_mean is None or price.best_by_risk is None or price.best_by_mean == price.best_by_risk:
         return price.sentence
-    bold, careful = by_id[price.best_by_mean], by_id[price.best_by_risk]
+    by_mean, by_risk = price.best_by_mean, price.best_by_risk
+    bold, careful = by_id[by_mean], by_id[by_risk]
     return (
-        f"By the mean alone, {price.best_by_mean} would lead with {number(bold.mean)}, ahead of {price.best_by_risk} "
-        f"with {number(careful.mean)}. By the {measure.noun}, {price.best_by_risk} leads with {number(careful.risk)}, "
-        f"ahead of {price.best_by_mean} with {number(bold.risk)}. Choosing {price.best_by_risk} costs "
-        f"{number(price.mean_difference)} per decision on average."
+        f"By the mean alone, {by_mean} would be chosen, with {number(bold.mean)} against {number(careful.mean)} of "
+        f"{by_risk}. By the {measure.noun}, {by_risk} is better, with {number(careful.risk)} against "
+        f"{number(bold.risk)} of {by_mean}. Choosing {by_risk} costs {number(price.mean_difference)} per decision on "
+        "average."
     )
 
 
@@ -298,8 +261,13 @@ def _learning(campaign: Overview, model: ModelReport) -> Finding:
     behind = max(0, campaign.row.head - model.observations)
     if behind:
         return Finding("note", "Learning", f"The model is {plural(behind, 'reward')} behind the log and catching up.")
+    if not model.observations and not campaign.decisions:
+        return Finding("note", "Learning", "No decisions and no rewards yet.")
     if not model.observations:
-        return Finding("ok", "Learning", "No rewards yet.")
+        made = plural(campaign.decisions, "decision")
+        advice = "does your program send them? Each is reported with the decision_id of its decision."
+        level = "warning" if campaign.decisions >= UNREWARDED_MAX else "note"
+        return Finding(level, "No rewards yet", f"{made}, no reward yet: {advice}")
     return Finding("ok", "Learning", f"{plural(model.observations, 'reward')} learned, none waiting.")
 
 

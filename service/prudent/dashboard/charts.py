@@ -1,7 +1,6 @@
 """The charts, drawn as SVG on the server; they need no script."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -10,13 +9,16 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from prudent.core.measures import Measure
+from prudent.dashboard.arms import ArmLine
 from prudent.dashboard.drawing import (
+    AXIS_HEIGHT,
     BAR,
     DOT,
     GROUP,
     HIT,
     INTERVAL,
     LINE,
+    LINE_HEIGHT,
     NAME,
     PLOT,
     STRETCHED,
@@ -30,18 +32,21 @@ from prudent.dashboard.drawing import (
 )
 from prudent.dashboard.formatting import number, percent, plural
 from prudent.dashboard.overview import Overview, trailing_shares
-from prudent.reporting.policies import PolicyArm, PolicyReport
 
-SHARE_POINTS = 100
+SHARE_POINTS, SHARE_ROWS = 100, 12
+"""Moments in the chart of the shares, and in its table."""
+_SHOWN = {"seconds": "%H:%M:%S", "minutes": "%H:%M", "days": "%b %d, %H:%M"}
+"""How much of a time is shown; live.js has the same names."""
 HISTOGRAM_BINS = 35
 """An odd number, so that a campaign whose rewards are all the same has its bar in the middle."""
 OTHER = "other arms"
-_AXIS_HEIGHT = 44
-_ROW, _HISTOGRAM, _SHARES, _LINE_HEIGHT, _NAME_WIDTH, _NAME_LENGTH = 52, 66, 240, 17, 112, 13
+_ROW, _HISTOGRAM, _SHARES, _NAME_WIDTH, _NAME_LENGTH = 52, 66, 240, 112, 13
 
 _AREA = Markup('<path class="area {}" d="M0 1000L{}L1000 1000z"/>')
 _AREAS = Markup('<g class="areas">{}</g>')
-_STRIP = Markup('<path class="strip" d="M{} 0H{}V1000H{}z"><title>{}</title></path>')
+_STRIP = Markup('<path class="strip" d="M{} 0H{}V1000H{}z"><title{}>{}</title></path>')
+_TIMED = Markup('<text class="{}" x="{}%" y="{}"{}>{}</text>')
+_MARKS = Markup(' data-instant="{}" data-shown="{}" data-utc="{}"')
 _BIN = Markup(
     '<g><title>{}</title><path class="hit" d="M{} 0h1v100h-1z"/><path class="bin" d="M{} 100v-{}h.92v{}z"/></g>'
 )
@@ -49,30 +54,6 @@ _TOPS = {
     "mean": Markup('<circle class="top mean" cx="{}%" cy="{}" r="3.5"/>'),
     "risk": Markup('<svg class="top risk" x="{}%" y="{}" overflow="visible"><path d="M0-5L5 0 0 5-5 0z"/></svg>'),
 }
-
-
-@dataclass(frozen=True)
-class ArmLine:
-    """What is known of an arm. Statistics of rewards are None without rewards, those of the model without a preview.
-
-    share: of the latest decisions; interval: of the risk of the rewards; estimate_interval: of the model's estimate;
-    limits: of a bonus that has them; the lower one None where there is none.
-    """
-
-    arm_id: str
-    status: str
-    colour: int | None
-    share: float | None = None
-    rewards: int = 0
-    mean: float | None = None
-    deviation: float | None = None
-    risk: float | None = None
-    interval: tuple[float, float] | None = None
-    estimate: float | None = None
-    bonus: float | None = None
-    index: float | None = None
-    estimate_interval: tuple[float, float] | None = None
-    limits: tuple[float | None, float | None] | None = None
 
 
 class Theta(NamedTuple):
@@ -109,7 +90,7 @@ def worth(lines: Sequence[ArmLine], unit: str) -> Chart | None:
     text = "; ".join(f"{line.arm_id}: estimate {number(line.estimate)}, index {number(line.index)}" for line in known)
     svg = PLOT.format(
         "plot",
-        height + _AXIS_HEIGHT,
+        height + AXIS_HEIGHT,
         "Estimated value and exploration bonus of each arm",
         f"From the largest index to the smallest: {text}.",
         axis.grid(height, unit) + Markup().join(rows),
@@ -122,13 +103,7 @@ def shares(campaign: Overview) -> Chart | None:
     """Stacked shares of the latest decisions; None before the first."""
     if not campaign.plays:
         return None
-    coloured = campaign.coloured
-    places, values = trailing_shares(campaign.plays, list(coloured), SHARE_POINTS)
-    keys = [Key(arm_id, "arm", place) for arm_id, place in coloured.items()]
-    rest = 1.0 - values.sum(axis=1)
-    if rest.max() > 1e-9:
-        keys.append(Key(OTHER, "arm", None))
-        values = np.column_stack([values, rest])
+    places, keys, values = _shares(campaign, SHARE_POINTS)
     moments = _moments(campaign, places)
     if len(places) == 1:  # drawn as wide as the chart, because a single point has no width
         places, values = [0, 1], np.repeat(values, 2, axis=0)
@@ -142,7 +117,7 @@ def shares(campaign: Overview) -> Chart | None:
     drawn = _AREAS.format(Markup().join(areas)) + _strips(x, moments, keys, values)
     svg = PLOT.format(
         "plot scaled",
-        _SHARES + _AXIS_HEIGHT + 16,
+        _SHARES + AXIS_HEIGHT + 16,
         "Share of each arm over the decisions",
         f"At the latest decision: {', '.join(_parts(keys, values[-1]))}.",
         STRETCHED.format(0, 100, 0, _SHARES, 1000, 1000, drawn) + _share_axes(moments),
@@ -150,16 +125,62 @@ def shares(campaign: Overview) -> Chart | None:
     return Chart(svg, keys)
 
 
-def _moments(campaign: Overview, places: Sequence[int]) -> list[tuple[str, str]]:
-    """Number and time of the decisions at these places of `campaign.plays`, counted from the oldest."""
+def _shares(campaign: Overview, points: int) -> tuple[list[int], list[Key], NDArray[np.float64]]:
+    """Moments, by place from the oldest decision; whose shares there are; and the shares, (moments, keys)."""
+    coloured = campaign.coloured
+    places, values = trailing_shares(campaign.plays, list(coloured), points)
+    keys = [Key(arm_id, "arm", place) for arm_id, place in coloured.items()]
+    rest = 1.0 - values.sum(axis=1)
+    if rest.max() > 1e-9:
+        keys.append(Key(OTHER, "arm", None))
+        values = np.column_stack([values, rest])
+    return places, keys, values
+
+
+class ShareTable(NamedTuple):
+    """The shares in numbers. rows: number and time of a decision, and the share of each key."""
+
+    keys: list[Key]
+    rows: list[tuple[str, int, list[float]]]
+
+
+def share_table(campaign: Overview) -> ShareTable:
+    """The shares at a few moments, the latest first; empty before the first decision."""
+    if not campaign.plays:
+        return ShareTable([], [])
+    places, keys, values = _shares(campaign, SHARE_ROWS)
+    moments = _moments(campaign, places)
+    rows = [(one.number, one.created_at, shares) for one, shares in zip(moments, values.tolist(), strict=True)]
+    return ShareTable(keys, rows[::-1])
+
+
+class Moment(NamedTuple):
+    """When a decision was made. number: of the decision, in words; shown: a key of `_SHOWN`."""
+
+    number: str
+    created_at: int
+    shown: str
+
+    @property
+    def utc(self) -> str:
+        """The time in words."""
+        return f"{datetime.fromtimestamp(self.created_at / 1e6, UTC):{_SHOWN[self.shown]}}"
+
+    def marks(self, text: str, shown: str | None = None) -> Markup:
+        """Attributes of an element in which the page's script replaces a text by the time in the reader's zone."""
+        return _MARKS.format(self.created_at // 1_000, shown or self.shown, text)
+
+
+def _moments(campaign: Overview, places: Sequence[int]) -> list[Moment]:
+    """The decisions at these places of `campaign.plays`, counted from the oldest."""
     oldest_first = campaign.plays[::-1]
     first = campaign.decisions - len(oldest_first) + 1
-    shown = _time_format(oldest_first[0].created_at, oldest_first[-1].created_at)
-    return [(f"{first + place:,}", _time(oldest_first[place].created_at, shown)) for place in places]
+    shown = _detail(oldest_first[0].created_at, oldest_first[-1].created_at)
+    return [Moment(f"{first + place:,}", oldest_first[place].created_at, shown) for place in places]
 
 
 def _strips(
-    x: NDArray[np.float64], moments: Sequence[tuple[str, str]], keys: Sequence[Key], values: NDArray[np.float64]
+    x: NDArray[np.float64], moments: Sequence[Moment], keys: Sequence[Key], values: NDArray[np.float64]
 ) -> Markup:
     """A strip around each moment to point at, with its shares in words."""
     borders = [0.0, *((x[1:] + x[:-1]) / 2).tolist(), 1000.0] if len(moments) > 1 else [0.0, 1000.0]
@@ -168,9 +189,10 @@ def _strips(
             f"{start:.0f}",
             f"{end:.0f}",
             f"{start:.0f}",
-            "\n".join([f"decision {decision}, {time} UTC", *_parts(keys, row)]),
+            moment.marks(f"{moment.utc} UTC"),
+            "\n".join([f"decision {moment.number}, {moment.utc} UTC", *_parts(keys, row)]),
         )
-        for start, end, (decision, time), row in zip(borders, borders[1:], moments, values, strict=False)
+        for start, end, moment, row in zip(borders, borders[1:], moments, values, strict=False)
     )
 
 
@@ -180,7 +202,7 @@ def _parts(keys: Sequence[Key], row: NDArray[np.float64]) -> list[str]:
     return [f"{key.label} {percent(share)}" for share, key in pairs if share > 1e-9]
 
 
-def _share_axes(moments: Sequence[tuple[str, str]]) -> Markup:
+def _share_axes(moments: Sequence[Moment]) -> Markup:
     """Lines at quarters, and up to four moments below; in a narrow chart the inner ones are hidden."""
     parts = []
     for quarter in range(5):
@@ -190,10 +212,13 @@ def _share_axes(moments: Sequence[tuple[str, str]]) -> Markup:
     last = len(moments) - 1
     places = {0: 50} if last == 0 else {round(third / 3 * last): round(100 * third / 3) for third in range(4)}
     for place, x in places.items():
-        decision, time = moments[place]
+        moment = moments[place]
         kind = {0: "tick start", 50: "tick", 100: "tick end"}.get(x, "tick inner")
-        parts += [TEXT.format(kind, x, _SHARES + 18, decision), TEXT.format(kind, x, _SHARES + 34, time)]
-    return Markup().join([*parts, TEXT.format("title", 50, _SHARES + 54, "decision, and when it was made (UTC)")])
+        parts.append(TEXT.format(kind, x, _SHARES + 18, moment.number))
+        parts.append(_TIMED.format(kind, x, _SHARES + 34, moment.marks(moment.utc), moment.utc))
+    zone = moments[-1].marks("UTC", "zone")
+    parts.append(_TIMED.format("title", 50, _SHARES + 54, zone, "decision, and when it was made (UTC)"))
+    return Markup().join(parts)
 
 
 def rewards(campaign: Overview, lines: Sequence[ArmLine], measure: Measure) -> Chart | None:
@@ -229,7 +254,7 @@ def rewards(campaign: Overview, lines: Sequence[ArmLine], measure: Measure) -> C
         for line in known
     )
     drawn = axis.grid(height, "reward") + Markup().join(rows)
-    svg = PLOT.format("plot", height + _AXIS_HEIGHT, "Histogram of each arm's rewards", f"{text}.", drawn)
+    svg = PLOT.format("plot", height + AXIS_HEIGHT, "Histogram of each arm's rewards", f"{text}.", drawn)
     return Chart(svg, [Key(name, kind) for kind, name in marks])
 
 
@@ -261,7 +286,7 @@ def parameters(names: Sequence[str], thetas: Sequence[Theta]) -> Chart:
     axis = Axis(ends)
     names_above = max(map(len, names), default=0) > _NAME_LENGTH
     head = 20 if names_above else 0
-    row_height = head + 9 + _LINE_HEIGHT * len(thetas)
+    row_height = head + 9 + LINE_HEIGHT * len(thetas)
     rows = []
     for place, name in enumerate(names):
         top = place * row_height
@@ -271,9 +296,9 @@ def parameters(names: Sequence[str], thetas: Sequence[Theta]) -> Chart:
         else:
             rows.append(NAME.format(-_NAME_WIDTH, _NAME_WIDTH - 8, top + row_height // 2 - 11, name))
         for line, (theta, intervals) in enumerate(zip(thetas, spans, strict=True)):
-            y = top + head + 13 + _LINE_HEIGHT * line
+            y = top + head + 13 + LINE_HEIGHT * line
             value, interval = theta.values[place], intervals[place] or ()
-            drawn = HIT.format(y - 8, _LINE_HEIGHT) + whisker(axis, interval, y) + DOT.format(axis.at(value), y)
+            drawn = HIT.format(y - 8, LINE_HEIGHT) + whisker(axis, interval, y) + DOT.format(axis.at(value), y)
             said = f"{name}, {theta.arm_id}" if theta.arm_id else name
             kind = f"dots {colour(theta.colour) if theta.arm_id else 'all'}"
             rows.append(GROUP.format(kind, f"{said}\n{with_interval(value, interval)}", drawn))
@@ -281,7 +306,7 @@ def parameters(names: Sequence[str], thetas: Sequence[Theta]) -> Chart:
     title = "change in the estimate per unit"
     svg = PLOT.format(
         "plot" if names_above else "plot named",
-        height + _AXIS_HEIGHT,
+        height + AXIS_HEIGHT,
         "Coefficients of the model",
         "Each with its 95% interval. The numbers are in the table below.",
         axis.grid(height, title) + Markup().join(rows),
@@ -290,49 +315,9 @@ def parameters(names: Sequence[str], thetas: Sequence[Theta]) -> Chart:
     return Chart(svg, keys if len(keys) > 1 else [])
 
 
-def policy(report: PolicyReport, coloured: Mapping[str, int], unit: str) -> Chart | None:
-    """Where each arm is the best: of the largest regions, the estimates there; None without regions.
-
-    A region is an arm's contexts: its name, its share, and below it the best arms at the context that stands for it.
-    """
-    known = [arm for arm in report.arms if arm.share and arm.estimates and arm.ranges is not None]
-    if not known:
-        return None
-    axis = Axis([end for arm in known for one in arm.estimates for end in (one.estimate, *(one.interval or ()))])
-    rows, top = [], 0
-    for arm in known:
-        rows.append(LINE.format("rule", 0, 100, top, top))
-        rows.append(NAME.format(0, "100%", top + 2, f"{arm.arm_id} in {percent(arm.share)}"))
-        for line, one in enumerate(arm.estimates):
-            y = top + 33 + _LINE_HEIGHT * line
-            drawn = HIT.format(y - 8, _LINE_HEIGHT) + whisker(axis, one.interval or (), y)
-            kind = f"dots {colour(coloured.get(one.arm_id))}"
-            said = f"{one.arm_id}, where {arm.arm_id} is best\n{with_interval(one.estimate, one.interval or ())}"
-            rows.append(GROUP.format(kind, said, drawn + DOT.format(axis.at(one.estimate), y)))
-        top += 29 + _LINE_HEIGHT * len(arm.estimates)
-    svg = PLOT.format(
-        "plot",
-        top + _AXIS_HEIGHT,
-        "The best arms in each kind of context",
-        "; ".join(_region_in_words(arm) for arm in known) + ".",
-        axis.grid(top, unit) + Markup().join(rows),
-    )
-    named = {one.arm_id for arm in known for one in arm.estimates}
-    return Chart(svg, [Key(arm_id, "arm", place) for arm_id, place in coloured.items() if arm_id in named])
-
-
-def _region_in_words(arm: PolicyArm) -> str:
-    values = ", ".join(f"{one.arm_id} {number(one.estimate)}" for one in arm.estimates)
-    return f"{arm.arm_id} is the best in {percent(arm.share)}, with estimates {values}"
-
-
-def _time_format(first: int, last: int) -> str:
-    """A format with as much of a time as tells the ends of a range apart."""
+def _detail(first: int, last: int) -> str:
+    """As much of a time as tells the ends of a range apart."""
     seconds = (last - first) / 1e6
     if seconds < 3_600:
-        return "%H:%M:%S"
-    return "%H:%M" if seconds < 86_400 else "%b %d, %H:%M"
-
-
-def _time(microseconds: int, shown: str) -> str:
-    return datetime.fromtimestamp(microseconds / 1e6, UTC).strftime(shown)
+        return "seconds"
+    return "minutes" if seconds < 86_400 else "days"

@@ -14,6 +14,8 @@ from markupsafe import Markup
 from prudent.dashboard.formatting import MINUS, number
 
 INTERVAL = "95% interval"
+AXIS_HEIGHT, LINE_HEIGHT = 44, 17
+"""Pixels below a chart for its axis, and of a line of dots."""
 _EDGE = 2.5
 """Percent of the width kept free on either side, for dots at the ends."""
 _TICKS_MAX = 7

@@ -1,7 +1,7 @@
 """Numbers and terms as people write them."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 NONE, MINUS = "\N{EN DASH}", "\N{MINUS SIGN}"
@@ -43,10 +43,12 @@ def decimals_for(largest: float) -> int | None:
     return decimals if decimals <= 8 else None
 
 
-def listed(names: Sequence[str], values: Sequence[Any] | None, limit: int = 4) -> str:
-    """Features with their names, the first ones; a dash for None."""
+def listed(names: Sequence[str], values: Sequence[Any] | Mapping[str, Any] | None, limit: int = 4) -> str:
+    """Features with their names, the first ones; a dash for None. names: of a sequence's values."""
     if values is None:
         return NONE
+    if isinstance(values, Mapping):
+        names, values = list(values), list(values.values())
     shown = [f"{name} {value_of(value)}" for name, value in zip(names[:limit], values, strict=False)]
     return ", ".join(shown) + (f" and {len(values) - limit} more" if len(values) > limit else "")
 

@@ -39,7 +39,8 @@ class Overview:
     """A campaign as stored.
 
     decisions: how many in all; plays: the newest of them, newest first; recent: the newest `RECENT`, with all columns.
-    rewards: (n,) of each arm, of the whole log or evenly from all over it. seen: None without features.
+    rewards: (n,) of each arm, of the whole log or evenly from all over it; rewards_in_order: (n,) of all arms, in the
+    order of the log; sequences: (n,) their places in it. seen: None without features.
     """
 
     row: CampaignRow
@@ -53,6 +54,8 @@ class Overview:
     seen: Seen | None
     learned: list[CategoryRow] = field(default_factory=list)
     signs: Signs = field(default_factory=lambda: Signs([], None, 0))
+    sequences: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    rewards_in_order: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
 
     @cached_property
     def reader(self) -> RowReader:
@@ -130,11 +133,12 @@ def read_overview(connection: Connection, campaign_id: str) -> Overview | None:
     if row is None:
         return None
     sample = reports.sample_rewards(connection, row.key, row.head)
+    counted = [(one.sequence, one.arm_id, one.reward) for one in sample if one.reward is not None]
     rewards: dict[str, list[float]] = {}
-    for one in sample:
-        if one.reward is not None:
-            rewards.setdefault(one.arm_id, []).append(one.reward)
+    for _, arm_id, reward in counted:
+        rewards.setdefault(arm_id, []).append(reward)
     configuration, arms = stored(row.configuration), campaigns.read_arms(connection, [row.key])[row.key]
+    learned = categories.read_categories(connection, [row.key])[row.key]
     return Overview(
         row=row,
         configuration=configuration,
@@ -144,9 +148,11 @@ def read_overview(connection: Connection, campaign_id: str) -> Overview | None:
         recent=reports.newest_decisions(connection, row.key, RECENT),
         rewards={arm_id: np.array(values) for arm_id, values in rewards.items()},
         rewards_read=len(sample),
-        seen=seen_of(connection, row, configuration, arms),
-        learned=categories.read_categories(connection, [row.key])[row.key],
         signs=read_signs(connection, row, arms),
+        seen=seen_of(connection, row, configuration, arms, learned),
+        learned=learned,
+        sequences=np.array([sequence for sequence, _, _ in counted], np.int64),
+        rewards_in_order=np.array([reward for _, _, reward in counted]),
     )
 
 

@@ -2,21 +2,22 @@
 
 import orjson
 from fastapi import APIRouter, Request, Response
+from fastapi.responses import RedirectResponse
 
 from prudent.clock import Clock
 from prudent.dashboard import formatting
+from prudent.dashboard.arms import SHOWN_MAX, added, arm_table
 from prudent.dashboard.campaign_view import decision_view, health
 from prudent.dashboard.overview import LISTED_MAX, Overview, read_list
 from prudent.dashboard.queries import Queries, is_id
-from prudent.dashboard.rendering import Pages, asks_for_keys, base_address, curl, page
+from prudent.dashboard.rendering import HEADERS, Pages, asks_for_keys, base_address, curl, page
+from prudent.dashboard.trend import COMPARED_FROM
 from prudent.dashboard.try_select import make_form, read_request
 from prudent.errors import NotFoundError
 from prudent.ledger.access import LedgerAccess
 from prudent.store.read_pool import Reader
 from prudent.store.reports import PLAYS_MAX
 
-ARMS_MAX = 50
-"""Arms in a table; the charts show fewer."""
 LATEST = 12
 """Decisions in the table of the latest ones."""
 FIRST_CAMPAIGN = {
@@ -46,8 +47,15 @@ def page_routes(ledger: LedgerAccess, read: Reader, queries: Queries, pages: Pag
             create=curl(base_address(request), "/campaigns", FIRST_CAMPAIGN, with_key=asks_for_keys(request)),
         )
 
+    @page(router, pages, "/dashboard")
+    @page(router, pages, "/dashboard/")
+    async def to_list(request: Request) -> Response:
+        return RedirectResponse(f"{request.scope.get('root_path', '')}/", 308, HEADERS)
+
     @page(router, pages, "/dashboard/campaigns/{campaign_id}")
-    async def show_campaign(request: Request, campaign_id: str) -> Response:
+    async def show_campaign(
+        request: Request, campaign_id: str, arm: str = "", order: str = "", first: str = ""
+    ) -> Response:
         view = await queries.campaign(campaign_id)
         campaign = view.campaign
         return pages.render(
@@ -56,12 +64,12 @@ def page_routes(ledger: LedgerAccess, read: Reader, queries: Queries, pages: Pag
             campaign=campaign,
             view=view,
             formatting=formatting,
-            lines=view.lines[:ARMS_MAX],
-            best_arms=[arm for arm in view.policy.arms if arm.share][:ARMS_MAX] if view.policy else [],
-            more_arms=max(0, len(view.lines) - ARMS_MAX),
+            table=arm_table(view.lines, arm, order, int(first) if first.isdecimal() and len(first) < 10 else 0),
+            best_arms=[one for one in view.policy.arms if one.share][:SHOWN_MAX] if view.policy else [],
             findings=health(view, ledger.fault, clock()),
             recent=campaign.recent[:LATEST],
             plays_max=PLAYS_MAX,
+            compared_from=COMPARED_FROM,
             curls=_curls(request, campaign),
         )
 
@@ -71,6 +79,7 @@ def page_routes(ledger: LedgerAccess, read: Reader, queries: Queries, pages: Pag
         made = await queries.decision(campaign, decision_id)
         if made is None:
             raise NotFoundError("this campaign has no decision with this ID")
+        arms = orjson.loads(made.decision.explanation or "[]")
         return pages.render(
             request,
             "decision.html",
@@ -78,21 +87,25 @@ def page_routes(ledger: LedgerAccess, read: Reader, queries: Queries, pages: Pag
             made=made,
             decision=decision_view(request, campaign, made),
             formatting=formatting,
-            arms=orjson.loads(made.decision.explanation or "[]")[:ARMS_MAX],
+            added=added,
+            arms=arms[:SHOWN_MAX],
+            more_arms=max(0, len(arms) - SHOWN_MAX),
         )
 
     return router
 
 
 def _curls(request: Request, campaign: Overview) -> dict[str, str]:
-    """Commands to copy: a select, a reward, and the end of a pause."""
+    """Commands to copy: a select, a reward, that of the latest decision, and the end of a pause."""
     base, with_key = base_address(request), asks_for_keys(request)
     campaign_id = campaign.configuration.campaign_id
     body, _ = read_request(campaign_id, make_form(campaign, {}))
     reward = {"decision_id": "THE-DECISION-ID", "reward": 1.0}
+    latest = reward | {"decision_id": campaign.recent[0].decision.decision_id} if campaign.recent else reward
     resume = curl(base, f"/campaigns/{campaign_id}", {"status": "active"}, with_key=with_key)
     return {
         "select": curl(base, "/select", body, with_key=with_key),
         "reward": curl(base, "/reward", reward, with_key=with_key),
+        "latest_reward": curl(base, "/reward", latest, with_key=with_key),
         "resume": resume.replace("curl -s", "curl -s -X PATCH", 1),
     }

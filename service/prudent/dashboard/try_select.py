@@ -22,8 +22,8 @@ from prudent.campaigns.features import CONTEXT
 from prudent.campaigns.rows import OTHER, Column
 from prudent.campaigns.values import RepeatedNameError, refuse_repeated_names
 from prudent.dashboard import charts, formatting
-from prudent.dashboard.campaign_view import decision_view, with_score
-from prudent.dashboard.charts import ArmLine
+from prudent.dashboard.arms import SHOWN_MAX, ArmLine, added, with_score
+from prudent.dashboard.campaign_view import decision_view
 from prudent.dashboard.drawing import Chart
 from prudent.dashboard.login import read_form
 from prudent.dashboard.overview import COLOURS, Overview, usual_features
@@ -284,6 +284,8 @@ def try_routes(ledger: LedgerAccess, queries: Queries, pages: Pages) -> APIRoute
             errors=errors,
             refusal=refusal,
             prospect=prospect,
+            added=added,
+            shown_max=SHOWN_MAX,
             chart=None if prospect is None else _chart(campaign, prospect),
             same=curl(base_address(request), "/select", body, with_key=asks_for_keys(request)),
             made=made,

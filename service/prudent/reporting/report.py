@@ -27,6 +27,8 @@ INTERVAL_NOTE = (
 )
 
 WITH_FEATURES = "With features, which arm is best depends on the context; see policy. Arms are not compared as a whole."
+NAMED_MAX = 3
+"""Arms that a sentence names."""
 UNSEEN_SHARE = 3.0
 """A sample of n has no outcome of probability 3/n with a probability of 5% (exp(-3))."""
 
@@ -90,7 +92,8 @@ class Learning:
     observations: how many the campaign has learned. exploring_share: the share of the last `recent_decisions` in which
     the service's choice was an arm other than the best estimate. separated: whether the leader's `cautious_end` lies
     above the runner-up's interval. unseen_one_in: an outcome of the leader that is rarer than one in so many may not
-    have been seen. undecided_arm_ids: the arms that the leader is not separated from. With features there is no leader.
+    have been seen. undecided_arm_ids: the arms that the leader is not separated from, or that share the best value.
+    With features, and where arms share it, there is no leader.
     """
 
     paused: bool
@@ -247,15 +250,15 @@ def price_of_caution(arms: Sequence[ArmReport], measure: Measure) -> PriceOfCaut
     """Compare arms, all of which are active and have rewards."""
     if not arms:
         return PriceOfCaution(None, None, None, None, "No active arm has rewards yet.")
-    by_risk, by_mean = _best(arms, "risk"), _best(arms, "mean")
+    by_risk, by_mean = _best(arms, "risk", "mean"), _best(arms, "mean", "risk")
     if _value(by_mean, "mean") == _value(by_risk, "mean"):
         by_mean = by_risk
     loss_of_mean = _value(by_mean, "mean") - _value(by_risk, "mean")
     gain = _value(by_risk, "risk") - _value(by_mean, "risk")
     if measure.is_mean:
-        sentence = f"The campaign maximises the mean, and {by_risk.arm_id} has the highest: caution has no price."
+        sentence = "The campaign maximises the mean: caution has no price."
     elif by_mean is by_risk:
-        sentence = f"{by_risk.arm_id} also has the highest mean: caution costs nothing."
+        sentence = f"No arm has a higher mean than {by_risk.arm_id}: caution costs nothing."
     else:
         sentence = (
             f"The mean would choose {by_mean.arm_id}; {by_risk.arm_id} has a mean that is {loss_of_mean:.4g} lower, "
@@ -276,15 +279,22 @@ def describe_learning(
     rewards: (n,) of every arm of the campaign.
     """
     ranked = [] if policy is not None else sorted(arms, key=lambda arm: -_value(arm, "risk"))
-    leader = ranked[0] if ranked else None
-    runner_up = ranked[1] if len(ranked) > 1 else None
+    equal = [arm for arm in ranked if _value(arm, "risk") == _value(ranked[0], "risk")]
+    leader = ranked[0] if len(equal) == 1 else None
+    runner_up = ranked[1] if leader is not None and len(ranked) > 1 else None
     separated = unseen = None
-    undecided: list[str] = []
+    undecided = [arm.arm_id for arm in equal] if leader is None else []
     if leader is not None and runner_up is not None:
         low = cautious_end(rewards[leader.arm_id], rewards, measure)
         separated = is_below(runner_up, low)
         undecided = [arm.arm_id for arm in ranked[1:] if not is_below(arm, low)]
         unseen = None if separated is None else leader.rewards.n / UNSEEN_SHARE
+    if policy is not None:
+        note = policy.sentence
+    elif leader is None and equal:
+        note = _tie(equal, measure)
+    else:
+        note = _note(leader, runner_up, separated=separated)
     return Learning(
         paused=progress.paused,
         observations=progress.observations,
@@ -295,7 +305,7 @@ def describe_learning(
         separated=separated,
         unseen_one_in=unseen,
         undecided_arm_ids=undecided,
-        note=_note(leader, runner_up, separated=separated) if policy is None else policy.sentence,
+        note=note,
     )
 
 
@@ -326,28 +336,38 @@ def is_below(arm: ArmReport, low: float | None) -> bool | None:
     return None if interval is None or low is None else interval[1] < low
 
 
+def _tie(arms: Sequence[ArmReport], measure: Measure) -> str:
+    """Words for arms whose rewards are worth the same so far."""
+    named = [arm.arm_id for arm in arms[:NAMED_MAX]]
+    rest = len(arms) - len(named)
+    last = named.pop() if not rest else f"{rest:,} other{'' if rest == 1 else 's'}"
+    value = f"{_value(arms[0], 'risk'):.4g}"
+    return f"No arm leads: {', '.join(named)} and {last} have the same {measure.noun} so far, {value}."
+
+
 def _note(leader: ArmReport | None, runner_up: ArmReport | None, *, separated: bool | None) -> str:
     if leader is None:
         return "No active arm has rewards yet."
     if runner_up is None:
         return f"{leader.arm_id} is the only active arm that has rewards."
-    pair = f"{leader.arm_id} and {runner_up.arm_id}"
-    if separated is None:
-        return f"{leader.arm_id} leads; {pair} do not both have an interval yet, so the lead may be due to chance."
     if separated:
         return (
             f"{leader.arm_id} leads: its 95% risk interval lies above that of the runner-up, {runner_up.arm_id}, and "
             "would do so after one more reward as bad as the worst of the campaign. This is evidence, not a guarantee: "
             f"an outcome rarer than 1 in {leader.rewards.n / UNSEEN_SHARE:,.0f} may not have been seen."
         )
-    return (
-        f"{leader.arm_id} leads, but the 95% risk intervals of {pair} overlap, or would after one more reward as bad "
-        "as the worst of the campaign: more rewards may change the order."
+    pair = f"{leader.arm_id} and {runner_up.arm_id}"
+    why = (
+        f"{pair} do not both have an interval yet, so that may be chance."
+        if separated is None
+        else f"the 95% risk intervals of {pair} overlap, or would after one more reward as bad as the worst of the "
+        "campaign: more rewards may change the order."
     )
+    return f"{leader.arm_id} has the best rewards so far, but {why}"
 
 
-def _best(arms: Sequence[ArmReport], statistic: str) -> ArmReport:
-    return max(arms, key=lambda arm: _value(arm, statistic))
+def _best(arms: Sequence[ArmReport], statistic: str, then: str) -> ArmReport:
+    return max(arms, key=lambda arm: (_value(arm, statistic), _value(arm, then)))
 
 
 def _value(arm: ArmReport, statistic: str) -> float:

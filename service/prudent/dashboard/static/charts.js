@@ -35,7 +35,7 @@
   function showOnly(chart, name) {
     chart.toggleAttribute("data-only", Boolean(name));
     if (name) chart.dataset.only = name;
-    for (const one of chart.querySelectorAll(".area, .dots")) {
+    for (const one of chart.querySelectorAll(".area, .dots, .part")) {
       one.classList.toggle("dim", Boolean(name) && !one.classList.contains(name));
     }
     for (const key of chart.querySelectorAll("[data-key]")) {

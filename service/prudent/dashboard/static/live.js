@@ -17,10 +17,32 @@
     return "just now";
   }
 
+  const CLOCK = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" };
+  const SHOWN = {
+    seconds: { ...CLOCK, second: "2-digit" },
+    minutes: CLOCK,
+    days: { ...CLOCK, month: "short", day: "numeric" },
+    whole: { ...CLOCK, second: "2-digit", year: "numeric", month: "short", day: "numeric", timeZoneName: "short" },
+  };
+  const LANGUAGE = document.documentElement.lang;
+
+  function inZone(instant, shown) {
+    if (shown !== "zone") return new Intl.DateTimeFormat(LANGUAGE, SHOWN[shown]).format(instant);
+    const parts = new Intl.DateTimeFormat(LANGUAGE, { timeZoneName: "short" }).formatToParts(instant);
+    return parts.find((part) => part.type === "timeZoneName").value;
+  }
+
+  // Times relative to now, and those in charts and tooltips in the reader's zone instead of UTC.
   function showTimes() {
     for (const one of document.querySelectorAll("time[datetime]")) {
-      const text = ago((Date.now() - Date.parse(one.dateTime)) / 1000);
+      const instant = Date.parse(one.dateTime);
+      const text = ago((Date.now() - instant) / 1000);
       if (one.textContent !== text) one.textContent = text;
+      if (!one.dataset.zoned) one.title = one.dataset.zoned = inZone(instant, "whole");
+    }
+    for (const one of document.querySelectorAll("[data-utc]")) {
+      one.textContent = one.textContent.replace(one.dataset.utc, inZone(Number(one.dataset.instant), one.dataset.shown));
+      delete one.dataset.utc;
     }
   }
 
