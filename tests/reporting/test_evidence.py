@@ -87,3 +87,23 @@ def test_one_more_reward_as_bad_as_the_worst() -> None:
     assert cautious_end(rewards["a"], rewards, Mean()) == interval[0]
     assert cautious_end(np.ones(50), {"a": np.ones(50), "b": np.zeros(1)}, Mean()) is None
     assert cautious_end(rewards["a"][:20], rewards, Mean()) is None
+
+
+def test_arms_that_are_worth_the_same_have_no_leader() -> None:
+    """Two arms that had paid 1 each time: the report said that the first of them leads."""
+    found = learning({"a": np.ones(40), "b": np.ones(3), "c": np.zeros(5)}, Mean())
+    assert (found.leading_arm_id, found.runner_up_arm_id, found.separated) == (None, None, None)
+    assert found.undecided_arm_ids == ["a", "b"]
+    assert found.note == "No arm leads: a and b have the same mean so far, 1."
+    many = learning({str(arm): np.ones(2) for arm in range(6)}, Mean())
+    assert many.note == "No arm leads: 0, 1, 2 and 3 others have the same mean so far, 1."
+
+
+def test_an_arm_leads_only_by_evidence() -> None:
+    """One reward more, and another arm would lead."""
+    random = np.random.default_rng(6)
+    close = {"a": random.normal(0.1, 1, 100), "b": random.normal(0, 1, 100)}
+    assert "leads" not in learning(close, Mean()).note
+    assert "leads" not in learning({"a": np.array([2.0]), "b": np.array([1.0])}, Mean()).note
+    clear = learning({"a": random.normal(9, 1, 100), "b": random.normal(0, 1, 100)}, Mean())
+    assert clear.note.startswith("a leads: ")
