@@ -91,14 +91,19 @@ def test_a_risk_tolerance_is_refused_under_its_own_name(api: httpx.Client) -> No
     """It was answered as gamma, which the request does not have."""
     rules = {"minimum": -500, "maximum": 1000}
     body = disjoint(risk={"measure": "entropic", "risk_tolerance": 10}, reward=rules)
-    reply = problem(api.post("/campaigns", json=body | {"campaign_id": new_id()}), 422, "risk.risk_tolerance")
+    reply = problem(
+        api.post("/campaigns", json=body | {"campaign_id": new_id("tolerance")}), 422, "risk.risk_tolerance"
+    )
     assert reply["errors"][0]["message"] == "must be at least 50 in magnitude, the range of rewards over 30"
     ok(
-        api.post("/campaigns", json=body | {"campaign_id": new_id(), "risk": body["risk"] | {"risk_tolerance": 50}}),
+        api.post(
+            "/campaigns",
+            json=body | {"campaign_id": new_id("tolerance"), "risk": body["risk"] | {"risk_tolerance": 50}},
+        ),
         201,
     )
     twice = shared(risk={"measure": "entropic", "gamma": -0.1}, reward=rules)
-    problem(api.post("/campaigns", json=twice | {"campaign_id": new_id()}), 422, "risk.gamma")
+    problem(api.post("/campaigns", json=twice | {"campaign_id": new_id("tolerance")}), 422, "risk.gamma")
 
 
 def test_a_slash_too_many_is_pointed_out(api: httpx.Client) -> None:
