@@ -29,6 +29,7 @@ from prudent_client.models import (
     ObservationsReceipt,
     Receipt,
     ScoredArm,
+    StoredDecision,
 )
 from prudent_client.requests import Observation, Reward, Select
 from prudent_client.retries import Retries
@@ -59,6 +60,7 @@ __all__ = [
     "Reward",
     "ScoredArm",
     "Select",
+    "StoredDecision",
     "UnavailableError",
     "UnexpectedReplyError",
     "UnreachableError",

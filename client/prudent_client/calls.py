@@ -33,6 +33,7 @@ from prudent_client.models import (
     ObservationsReceipt,
     Receipt,
     Reply,
+    StoredDecision,
 )
 from prudent_client.requests import Features, JsonObject, Observation, Reward, Select, as_sent
 from prudent_client.retries import Retries
@@ -151,13 +152,17 @@ class Calls:
         """One decision."""
         return _parse(Decision, (yield from self.send("POST", "/select", request.body())))
 
+    def get_decision(self, decision_id: str) -> Call[StoredDecision]:
+        """A decision as it was answered."""
+        return _parse(StoredDecision, (yield from self.send("GET", decision_path(decision_id))))
+
     def reward(self, request: Reward) -> Call[Receipt]:
         """One reward."""
         return _parse(Receipt, (yield from self.send("POST", "/reward", request.body())))
 
     def correct(self, decision_id: str, reward: float | None, reason: str) -> Call[Correction]:
         """Another reward for a decision, or none."""
-        path, body = f"/decisions/{quote(decision_id, safe='')}/correction", {"reward": reward, "reason": reason}
+        path, body = f"{decision_path(decision_id)}/correction", {"reward": reward, "reason": reason}
         return _parse(Correction, (yield from self.send("POST", path, body)))
 
     def restart(self, campaign_id: str, first: int) -> Call[Campaign]:
@@ -219,6 +224,11 @@ class Calls:
 def campaign_path(campaign_id: str) -> str:
     """The path of a campaign."""
     return f"/campaigns/{quote(campaign_id, safe='')}"
+
+
+def decision_path(decision_id: str) -> str:
+    """The path of a decision."""
+    return f"/decisions/{quote(decision_id, safe='')}"
 
 
 def _results(

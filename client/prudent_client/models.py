@@ -44,6 +44,14 @@ class Decision(ScoredArm):
     arms: tuple[ScoredArm, ...] | None = None
 
 
+class StoredDecision(Decision):
+    """A decision as it was answered, whether a reward or a default was recorded for it, and its deadline, if any."""
+
+    rewarded: bool
+    created_at: datetime
+    due_at: datetime | None = None
+
+
 class Receipt(Reply):
     """A reward, recorded and learned before the reply.
 

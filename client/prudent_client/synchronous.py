@@ -11,7 +11,17 @@ from prudent_client.calls import Call, Calls, Pause
 from prudent_client.connection import options
 from prudent_client.errors import RejectedError
 from prudent_client.identifiers import new_id
-from prudent_client.models import Arm, Campaign, Correction, Decision, Health, Model, ObservationsReceipt, Receipt
+from prudent_client.models import (
+    Arm,
+    Campaign,
+    Correction,
+    Decision,
+    Health,
+    Model,
+    ObservationsReceipt,
+    Receipt,
+    StoredDecision,
+)
 from prudent_client.requests import Features, JsonObject, Observation, Reward, Select
 from prudent_client.retries import Retries
 
@@ -129,6 +139,10 @@ class Client:
             decision_id=decision_id or new_id(),
         )
         return self._run(self._calls.select(request))
+
+    def get_decision(self, decision_id: str) -> StoredDecision:
+        """Read a decision as it was answered, and whether it has been rewarded."""
+        return self._run(self._calls.get_decision(decision_id))
 
     def reward(self, decision_id: str, reward: float, *, arm_id: str | None = None) -> Receipt:
         """Report the outcome of a decision; larger is better. arm_id: the arm that was actually used, if another."""

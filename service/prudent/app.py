@@ -107,7 +107,7 @@ def create_app(settings: Settings, metrics_folder: Path | None = None, ledger_so
     app.add_middleware(CountRequests, requests=requests)
     stop_tracing = trace_requests(app) if settings.tracing else lambda: None
     routers = (
-        decisions.decision_routes(ledger, bodies),
+        decisions.decision_routes(ledger, read, bodies),
         campaigns.campaign_routes(ledger, read, bodies),
         campaigns.arm_routes(ledger, bodies),
         campaigns.learning_routes(ledger, read, bodies),

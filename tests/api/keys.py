@@ -20,6 +20,7 @@ CALLS: list[tuple[str, str, Any, str]] = [
     ("GET", "/campaigns/c/export", None, "reader"),
     ("GET", "/metrics", None, "reader"),
     ("POST", "/select", {"campaign_id": "c", "decision_id": "d"}, "writer"),
+    ("GET", "/decisions/d", None, "reader"),
     ("POST", "/reward", {"decision_id": "d", "reward": 1}, "writer"),
     ("POST", "/decisions/d/correction", {"reward": 2, "reason": "a slip"}, "writer"),
     ("POST", "/select/batch", {"items": [{"campaign_id": "c"}]}, "writer"),

@@ -30,6 +30,7 @@ OPERATIONS = {
     ("post", "/import"): "importCampaign",
     ("post", "/select"): "select",
     ("post", "/reward"): "reward",
+    ("get", "/decisions/{decision_id}"): "getDecision",
     ("post", "/decisions/{decision_id}/correction"): "correctReward",
     ("post", "/select/batch"): "selectBatch",
     ("post", "/reward/batch"): "rewardBatch",
@@ -248,6 +249,7 @@ def test_replies_hold_what_is_documented(openapi: Json, api: httpx.Client) -> No
     replies = {
         "CampaignReply": read(api, campaign_id),
         "SelectReply": decision,
+        "StoredDecisionReply": ok(api.get(f"/decisions/{decision['decision_id']}")),
         "RewardReply": reward(api, decision["decision_id"], 1),
         "ModelReply": ok(api.get(f"/campaigns/{campaign_id}/model")),
         "CampaignListReply": ok(api.get("/campaigns")),

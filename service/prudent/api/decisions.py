@@ -16,20 +16,30 @@ from fastapi import APIRouter, Path, Request, Response
 from pydantic import BaseModel, ValidationError
 
 from prudent.api.problems import describe_error, describe_validation, is_not_json, respond_to
-from prudent.api.rendering import json_reply, render_decision, render_receipt
-from prudent.api.replies import PROBLEMS, CorrectionReply, RewardBatchReply, RewardReply, SelectBatchReply, SelectReply
+from prudent.api.rendering import json_reply, render_decision, render_found, render_receipt
+from prudent.api.replies import (
+    PROBLEMS,
+    CorrectionReply,
+    RewardBatchReply,
+    RewardReply,
+    SelectBatchReply,
+    SelectReply,
+    StoredDecisionReply,
+)
 from prudent.api.requests import CorrectionRequest, RewardBatch, RewardRequest, SelectBatch, SelectRequest, documented
 from prudent.api.server.authentication import admits
 from prudent.api.server.bodies import BREATH_BYTES, Bodies, Raw, as_given, matrix_of
 from prudent.api.server.middleware import Headers, Requests, StrictRoute, guarded
 from prudent.campaigns import Given
-from prudent.errors import InvalidCommandError
+from prudent.errors import InvalidCommandError, NotFoundError
 from prudent.identifiers import ID_PATTERN
 from prudent.ledger.access import LedgerAccess
 from prudent.ledger.commands import Command, Correct, Reward, Select
 from prudent.ledger.outcomes import Failed
 from prudent.observability.logs import request_id
+from prudent.reporting.decision_log import find_decision
 from prudent.security.keys import KeyRing
+from prudent.store.read_pool import Reader
 
 DecisionPath = Annotated[str, Path(pattern=ID_PATTERN, description="Decision id.")]
 TURN_SECONDS = 0.01
@@ -73,8 +83,8 @@ def reward_command(request: RewardRequest) -> Reward:
     return Reward(request.decision_id, request.reward, request.arm_id)
 
 
-def decision_routes(ledger: LedgerAccess, bodies: Bodies) -> APIRouter:
-    """``/select``, ``/reward`` and their batches."""
+def decision_routes(ledger: LedgerAccess, read: Reader, bodies: Bodies) -> APIRouter:
+    """``/select``, ``/reward`` and their batches; single decisions."""
     router = APIRouter(tags=["decisions"], responses=PROBLEMS, route_class=StrictRoute)
     read_select, read_reward = bodies.of(SelectRequest), bodies.of(RewardRequest)
     read_correction = bodies.of(CorrectionRequest)
@@ -110,6 +120,19 @@ def decision_routes(ledger: LedgerAccess, bodies: Bodies) -> APIRouter:
         """
         receipt = await ledger.submit(reward_command(await read_reward(request)))
         return json_reply(render_receipt(receipt))
+
+    @router.get(
+        "/decisions/{decision_id}",
+        operation_id="getDecision",
+        responses={200: {"model": StoredDecisionReply}},
+        response_class=Response,
+    )
+    async def get_decision(decision_id: DecisionPath) -> Response:
+        """Read a decision as it was answered, and whether it has been rewarded."""
+        found = await read(find_decision, decision_id)
+        if found is None:
+            raise NotFoundError("there is no such decision")
+        return json_reply(render_found(found))
 
     @router.post(
         "/decisions/{decision_id}/correction",

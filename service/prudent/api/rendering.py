@@ -9,6 +9,7 @@ from fastapi import Response
 from prudent.campaigns import configuration_warnings, stored
 from prudent.ledger.administration import CampaignRecord
 from prudent.ledger.outcomes import Decision, ModelReport, ObserveReceipt, RewardReceipt
+from prudent.reporting.decision_log import FoundDecision
 from prudent.store.decisions import shown_columns
 from prudent.store.statements import features_from_bytes
 from prudent.store.tables import ArmRow, DecisionRow
@@ -24,6 +25,16 @@ def render_decision(decision: Decision) -> dict[str, Any]:
     if decision.arms is not None:
         reply["arms"] = decision.arms  # orjson takes them as they are
     return reply
+
+
+def render_found(found: FoundDecision) -> dict[str, Any]:
+    """A stored decision as StoredDecisionReply."""
+    row = found.decision.row
+    return render_decision(found.decision) | {
+        "rewarded": found.is_rewarded,
+        "created_at": render_instant(row.created_at),
+        "due_at": None if row.due_at is None else render_instant(row.due_at),
+    }
 
 
 def render_shown(row: DecisionRow) -> dict[str, Any]:

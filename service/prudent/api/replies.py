@@ -88,6 +88,7 @@ class ExplainedArmReply(ScoredArmReply):
     limits: Limits | None = Field(default=None, description=f"For the risk at these features. {LIMITS}.")
 
 
+DUE_AT = "The deadline for a reward; null once there is one, and in campaigns without a timeout."
 RECOMMENDED = "External choices only: the arm that the service recommends."
 
 
@@ -120,6 +121,14 @@ class SelectReply(DecisionReply):
     arms: list[ExplainedArmReply] | None = Field(
         default=None, description="Only if explain is true: every candidate, best first."
     )
+
+
+class StoredDecisionReply(SelectReply):
+    """A decision as it was answered, and what became of it."""
+
+    rewarded: bool = Field(description="Whether a reward, or the campaign's default, has been recorded for it.")
+    created_at: datetime
+    due_at: datetime | None = Field(description=DUE_AT)
 
 
 class RewardReply(BaseModel):

@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 from prudent.api.campaigns import LIST_MAX, CampaignPath
 from prudent.api.rendering import json_reply, render_instant, render_shown
 from prudent.api.replies import (
+    DUE_AT,
     HEAD,
     OBSERVATIONS,
     PROBLEMS,
@@ -280,7 +281,7 @@ class LoggedDecisionReply(DecisionReply):
         description="Disjoint model, or context_features: of the request, as sent. `(other)` is a text that was none "
         "of the categories; null, a missing value."
     )
-    due_at: datetime | None = Field(description="The deadline for a reward; null once there is one.")
+    due_at: datetime | None = Field(description=DUE_AT)
     explained: bool = Field(description="Whether the explanation is stored: the same select with explain returns it.")
     reward: LoggedRewardReply | None
 

@@ -1,4 +1,4 @@
-"""The decision log: a campaign's decisions, newest first, each with its outcome."""
+"""The decision log: a campaign's decisions, newest first, each with its outcome; and single decisions."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,8 +7,10 @@ from typing import Literal, NamedTuple
 from sqlalchemy import Connection
 
 from prudent.campaigns import CampaignConfiguration, RowReader, Vocabulary
+from prudent.ledger.outcomes import Decision
+from prudent.ledger.selection import repeat_decision
 from prudent.reporting.collection import is_expired
-from prudent.store import campaigns, categories, reports
+from prudent.store import campaigns, categories, decisions, log, reports
 from prudent.store.reports import LearnedReward, RewardedDecision
 from prudent.store.tables import INSTANT_MAX, DecisionRow
 
@@ -46,6 +48,23 @@ class LogPage:
     next_position: Position | None
     reader: RowReader
     vocabulary: Vocabulary
+
+
+class FoundDecision(NamedTuple):
+    """A decision as it was answered, and whether the log has a reward or a default of it."""
+
+    decision: Decision
+    is_rewarded: bool
+
+
+def find_decision(connection: Connection, decision_id: str) -> FoundDecision | None:
+    """A decision by its id; None if there is none, or if its campaign is deleted."""
+    row = decisions.find_decisions(connection, [decision_id]).get(decision_id)
+    campaign = None if row is None else campaigns.read_campaign(connection, row.key)
+    if row is None or campaign is None or campaign.campaign_id is None:
+        return None
+    rewarded = log.find_observations(connection, [decision_id])
+    return FoundDecision(repeat_decision(row, campaign.campaign_id), bool(rewarded))
 
 
 def read_decisions(
