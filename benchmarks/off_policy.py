@@ -92,7 +92,7 @@ def played(problem: Problem, seed: int, rounds: int, share: float) -> CampaignLo
     configuration = problem.configuration(seed, share)
     text = configuration.model_dump_json()
     arms = [ArmRow(1, place, arm.arm_id, "active", None, 0) for place, arm in enumerate(configuration.arms)]
-    state = CampaignState(CampaignRow(1, configuration.campaign_id, text, text, "active", 1, None, 0, 0), arms)
+    state = CampaignState(CampaignRow(1, configuration.campaign_id, text, text, "active", 1, None, 0, None, 0), arms)
     generator = np.random.default_rng((seed, 15))
     uniforms = np.clip(generator.random((len(arms), rounds)), UNIFORM_MIN, 1.0 - UNIFORM_MIN)
     rewards = np.stack([law.quantile(own) for law, own in zip(problem.laws, uniforms, strict=True)])

@@ -10,7 +10,6 @@ import httpx
 from prudent_client.calls import Call, Calls, Pause
 from prudent_client.connection import options
 from prudent_client.errors import RejectedError
-from prudent_client.identifiers import new_id
 from prudent_client.models import (
     Arm,
     Campaign,
@@ -125,9 +124,10 @@ class AsyncClient:
         explore: bool = True,
         explain: bool = False,
         chosen_arm_id: str | None = None,
+        subject: str | None = None,
         decision_id: str | None = None,
     ) -> Decision:
-        """Make a decision; the arguments are those of `Select`. Keep its decision_id for the reward."""
+        """Make a decision; the arguments are those of `Select`. Keep its decision_id, or subject, for the reward."""
         request = Select(
             campaign_id=campaign_id,
             arms=arms,
@@ -137,7 +137,8 @@ class AsyncClient:
             explore=explore,
             explain=explain,
             chosen_arm_id=chosen_arm_id,
-            decision_id=decision_id or new_id(),
+            subject=subject,
+            decision_id=decision_id,
         )
         return await self._run(self._calls.select(request))
 
@@ -148,6 +149,12 @@ class AsyncClient:
     async def reward(self, decision_id: str, reward: float, *, arm_id: str | None = None) -> Receipt:
         """Report the outcome of a decision; larger is better. arm_id: the arm that was actually used, if another."""
         return await self._run(self._calls.reward(Reward(decision_id, reward, arm_id)))
+
+    async def reward_subject(
+        self, campaign_id: str, subject: str, reward: float, *, arm_id: str | None = None
+    ) -> Receipt:
+        """Report the outcome of the latest decision for a subject, in this window of the campaign or the one before."""
+        return await self._run(self._calls.reward(Reward(None, reward, arm_id, campaign_id, subject)))
 
     async def correct(self, decision_id: str, reward: float | None, reason: str) -> Correction:
         """Replace a decision's reward, or take it back with None; the campaign learns as if it had been so."""

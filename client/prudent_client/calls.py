@@ -174,12 +174,12 @@ class Calls:
     def select_batch(self, requests: Sequence[Select]) -> Call[list[Decision | RejectedError]]:
         """Many decisions."""
         answers = yield from self.batch("/select/batch", [one.body() for one in requests])
-        return _results(Decision, answers, [one.decision_id for one in requests])
+        return _results(Decision, answers, [one.decision_id or one.subject for one in requests])
 
     def reward_batch(self, requests: Sequence[Reward]) -> Call[list[Receipt | RejectedError]]:
         """Many rewards."""
         answers = yield from self.batch("/reward/batch", [one.body() for one in requests])
-        return _results(Receipt, answers, [one.decision_id for one in requests])
+        return _results(Receipt, answers, [one.decision_id or one.subject for one in requests])
 
     def observe(self, campaign_id: str, observations: Sequence[Observation]) -> Call[ObservationsReceipt]:
         """Observations made elsewhere, in parts within the limits. Without any, the counts are the campaign's own."""
@@ -232,13 +232,11 @@ def decision_path(decision_id: str) -> str:
 
 
 def _results(
-    kind: type[ReplyT], answers: Sequence[JsonObject], decision_ids: Sequence[str]
+    kind: type[ReplyT], answers: Sequence[JsonObject], ids: Sequence[str | None]
 ) -> list[ReplyT | RejectedError]:
     return [
-        valid(kind, answer)
-        if answer["status"] == httpx.codes.OK
-        else rejection(answer["status"], answer, item=decision_id)
-        for answer, decision_id in zip(answers, decision_ids, strict=True)
+        valid(kind, answer) if answer["status"] == httpx.codes.OK else rejection(answer["status"], answer, item=own_id)
+        for answer, own_id in zip(answers, ids, strict=True)
     ]
 
 

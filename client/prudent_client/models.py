@@ -29,7 +29,8 @@ class ScoredArm(Reply):
 class Decision(ScoredArm):
     """A decision, recorded before the reply.
 
-    seen, observations: how many observations the campaign had learned when it was made; arms: only if asked for.
+    seen, observations: how many observations the campaign had learned when it was made; arms: only if asked for. Of a
+    select for a subject: repeated, whether it was made before; arm_available, whether its arm could be chosen now.
     """
 
     decision_id: str
@@ -42,6 +43,8 @@ class Decision(ScoredArm):
     observations: int
     recommended_arm_id: str | None = None
     arms: tuple[ScoredArm, ...] | None = None
+    repeated: bool | None = None
+    arm_available: bool | None = None
 
 
 class StoredDecision(Decision):
@@ -121,6 +124,7 @@ class Campaign(Reply):
     arms: tuple[Arm, ...]
     algorithm: dict[str, Any]
     reward: dict[str, Any]
+    assignment: dict[str, Any] = Field(default_factory=dict)
     seed: int
     log_candidates: bool = False
     status: Literal["active", "paused", "archived"]

@@ -36,7 +36,8 @@ class Select:
     arms: features by arm id, None for those registered with an arm; absent for all registered arms. context: for
     a disjoint model, or a shared one with context_features. eligible, exclude: which arms to choose among. explore:
     False for the best estimate. explain: True for every candidate's scores. chosen_arm_id: the arm that the application
-    has already chosen. decision_id: generated if absent, so that the request can be retried safely.
+    has already chosen. subject: whom or what the decision is for; the first one for it stands for as long as the
+    campaign's assignment says. decision_id: generated if both are absent, so that the request can be retried safely.
     """
 
     campaign_id: str
@@ -47,7 +48,12 @@ class Select:
     explore: bool = True
     explain: bool = False
     chosen_arm_id: str | None = None
-    decision_id: str = field(default_factory=new_id)
+    subject: str | None = None
+    decision_id: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.decision_id is None and self.subject is None:
+            object.__setattr__(self, "decision_id", new_id())
 
     def body(self) -> JsonObject:
         """As it is sent."""
@@ -61,6 +67,7 @@ class Select:
             {
                 "campaign_id": self.campaign_id,
                 "decision_id": self.decision_id,
+                "subject": self.subject,
                 "arms": arms,
                 "context": None if self.context is None else as_sent(self.context),
                 "eligible": None if self.eligible is None else list(self.eligible),
@@ -74,15 +81,28 @@ class Select:
 
 @dataclass(frozen=True)
 class Reward:
-    """The outcome of a decision; larger is better. arm_id: the arm that was actually used, if another."""
+    """The outcome of a decision; larger is better. arm_id: the arm that was actually used, if another.
 
-    decision_id: str
+    decision_id: None where campaign_id and subject say which decision; a campaign_id beside it must be its campaign.
+    """
+
+    decision_id: str | None
     reward: float
     arm_id: str | None = None
+    campaign_id: str | None = None
+    subject: str | None = None
 
     def body(self) -> JsonObject:
         """As it is sent."""
-        return _without_absent({"decision_id": self.decision_id, "reward": float(self.reward), "arm_id": self.arm_id})
+        return _without_absent(
+            {
+                "decision_id": self.decision_id,
+                "campaign_id": self.campaign_id,
+                "subject": self.subject,
+                "reward": float(self.reward),
+                "arm_id": self.arm_id,
+            }
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

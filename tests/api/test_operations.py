@@ -245,7 +245,7 @@ def test_replies_hold_what_is_documented(openapi: Json, api: httpx.Client) -> No
     """A typed client would fail on a field that is there and not documented, or the other way round."""
     schemas = openapi["components"]["schemas"]
     campaign_id = create(api, multi_armed())
-    decision = select(api, campaign_id, chosen_arm_id="a", explain=True)
+    decision = select(api, campaign_id, chosen_arm_id="a", explain=True, subject="u")
     replies = {
         "CampaignReply": read(api, campaign_id),
         "SelectReply": decision,

@@ -50,7 +50,9 @@ Failure = dict[str, Any]
 
 
 def select_command(request: SelectRequest) -> Select:
-    """The request as a command. Raises InvalidCommandError for duplicates in a list of arms."""
+    """The request as a command. Raises InvalidCommandError for duplicates in a list of arms, and two ids."""
+    if request.subject is not None and request.decision_id is not None:
+        raise InvalidCommandError("cannot be sent with a decision_id: send one of them", field="subject")
     for field in ("eligible", "exclude"):
         names = getattr(request, field)
         if names is not None and len(set(names)) != len(names):
@@ -75,12 +77,20 @@ def select_command(request: SelectRequest) -> Select:
         explain=request.explain,
         chosen_arm_id=request.chosen_arm_id,
         is_named=is_named,
+        subject=request.subject,
     )
 
 
 def reward_command(request: RewardRequest) -> Reward:
-    """The request as a command."""
-    return Reward(request.decision_id, request.reward, request.arm_id)
+    """The request as a command. Raises InvalidCommandError unless it names one decision."""
+    if request.decision_id is None and request.subject is None:
+        raise InvalidCommandError("required, or else campaign_id and subject", field="decision_id")
+    if request.subject is not None:
+        if request.decision_id is not None:
+            raise InvalidCommandError("cannot be sent with a decision_id: send one of them", field="subject")
+        if request.campaign_id is None:
+            raise InvalidCommandError("required with a subject", field="campaign_id")
+    return Reward(request.decision_id, request.reward, request.arm_id, request.campaign_id, request.subject)
 
 
 def decision_routes(ledger: LedgerAccess, read: Reader, bodies: Bodies) -> APIRouter:
@@ -101,7 +111,8 @@ def decision_routes(ledger: LedgerAccess, read: Reader, bodies: Bodies) -> APIRo
     async def select(request: Request) -> Response:
         """Choose an arm. The decision is durable before the reply.
 
-        The same decision_id with the same request returns the stored decision; with a different request, 409.
+        The same decision_id with the same request returns the stored decision; with a different request, 409. With a
+        subject, the first decision stands for as long as the campaign's assignment says.
         """
         decision = await ledger.submit(select_command(await read_select(request)))
         return json_reply(render_decision(decision))

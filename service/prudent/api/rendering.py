@@ -22,6 +22,8 @@ def render_decision(decision: Decision) -> dict[str, Any]:
     reply["observations"] = row.seen
     if row.recommended_arm_id is None:
         del reply["recommended_arm_id"]
+    if decision.is_repeated is not None:
+        reply |= {"repeated": decision.is_repeated, "arm_available": decision.is_available}
     if decision.arms is not None:
         reply["arms"] = decision.arms  # orjson takes them as they are
     return reply

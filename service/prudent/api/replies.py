@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from prudent.campaigns import Algorithm, Model, RewardRules, Risk
+from prudent.campaigns import Algorithm, Assignment, Model, RewardRules, Risk
 from prudent.core.exploration import Reason
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
@@ -110,8 +110,8 @@ class DecisionReply(ScoredArmReply):
     seen: int = Field(description="How many of the campaign's observations the choice was based on.")
 
 
-class SelectReply(DecisionReply):
-    """A decision, durable before this reply."""
+class AnsweredDecisionReply(DecisionReply):
+    """A decision as the select was answered."""
 
     campaign_id: str
     observations: int = Field(
@@ -123,7 +123,20 @@ class SelectReply(DecisionReply):
     )
 
 
-class StoredDecisionReply(SelectReply):
+class SelectReply(AnsweredDecisionReply):
+    """A decision, durable before this reply."""
+
+    repeated: bool | None = Field(
+        default=None, description="For a subject only: whether this is a decision that was made before."
+    )
+    arm_available: bool | None = Field(
+        default=None,
+        description="For a subject only: whether the request could have this arm chosen now; false if it has been "
+        "paused or retired, or is not among the arms that the request allows.",
+    )
+
+
+class StoredDecisionReply(AnsweredDecisionReply):
     """A decision as it was answered, and what became of it."""
 
     rewarded: bool = Field(description="Whether a reward, or the campaign's default, has been recorded for it.")
@@ -219,6 +232,7 @@ class CampaignReply(BaseModel):
     arms: list[ArmReply]
     algorithm: Algorithm
     reward: RewardRules
+    assignment: Assignment
     seed: int
     log_candidates: bool
     status: Literal["active", "paused", "archived"]

@@ -20,6 +20,7 @@ from prudent.campaigns.values import (
     FeatureObject,
     Identifier,
     RewardValue,
+    Subject,
 )
 from prudent.errors import InvalidCommandError
 
@@ -106,15 +107,32 @@ class SelectRequest(Schema):
             "the service recommends."
         ),
     ] = None
+    subject: Annotated[
+        Subject | None,
+        Field(
+            description="In place of decision_id: the first decision for it stands for as long as the campaign's "
+            "assignment says, whatever else later requests say."
+        ),
+    ] = None
 
 
 class RewardRequest(Schema):
     """The outcome of a decision. Larger is better."""
 
-    decision_id: DecisionId
+    decision_id: DecisionId | None = None
     reward: RewardValue
     arm_id: Annotated[
         ArmId | None, Field(description="The arm that was actually used, if another (disjoint, multi-armed).")
+    ] = None
+    campaign_id: Annotated[
+        CampaignId | None, Field(description="Required with subject; beside a decision_id, it must be its campaign.")
+    ] = None
+    subject: Annotated[
+        Subject | None,
+        Field(
+            description="In place of decision_id: its latest decision is meant, in this window of the campaign's "
+            "assignment or else in the one before."
+        ),
     ] = None
 
 

@@ -232,6 +232,23 @@ class RewardRules(Schema):
     ] = None
 
 
+class Assignment(Schema):
+    """What a request for a subject is answered with."""
+
+    sticky_seconds: (
+        Annotated[
+            int,
+            Field(
+                ge=60,
+                le=366 * 86_400,
+                description="For so long the first decision for a subject stands, in windows of this length that begin "
+                "at the same time for all; null: every request decides anew.",
+            ),
+        ]
+        | None
+    ) = None
+
+
 class CampaignConfiguration(Schema):
     """A campaign, as a request to create it. Only campaign_id, risk and model are required."""
 
@@ -242,6 +259,7 @@ class CampaignConfiguration(Schema):
     arms: Annotated[list[ArmConfiguration], Field(max_length=ARMS_MAX)] = []
     algorithm: Algorithm = Algorithm()
     reward: RewardRules = RewardRules()
+    assignment: Assignment = Assignment()
     seed: Annotated[int, Field(ge=0, le=INTEGER_MAX, description="Breaks ties, together with the decision id.")] = 0
     log_candidates: Annotated[
         bool,

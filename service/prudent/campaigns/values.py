@@ -112,6 +112,16 @@ DecisionId = Annotated[
     Identifier, Field(description="Decision id, unique over the deployment.", examples=["order-4711"])
 ]
 
+Subject = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=256,
+        description="Whom or what a decision is for: any text. It is not stored; a keyed digest of it is.",
+        examples=["user-1"],
+    ),
+]
+
 Feature = Annotated[float, Field(ge=-FEATURE_MAX, le=FEATURE_MAX)]
 Features = Annotated[list[Feature], Field(min_length=1, max_length=DIMENSION_MAX, fail_fast=True)]
 FeatureObject = Annotated[

@@ -48,7 +48,7 @@ class Replay:
 
     def _campaign(self, revision: int) -> CampaignRow:
         head = len(self._rows)
-        return CampaignRow(1, "replay", self._configuration, self._creation, "active", revision, None, 0, head)
+        return CampaignRow(1, "replay", self._configuration, self._creation, "active", revision, None, 0, None, head)
 
     def _registered(self, seen: int) -> list[ArmRow]:
         """The arms that existed when the log had so many rows; they were registered one after the other."""

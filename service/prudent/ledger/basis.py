@@ -12,6 +12,7 @@ from prudent.ledger.commands import Command, Select
 from prudent.ledger.loading import AnotherDatabaseError, catch_up, open_state, use_snapshot
 from prudent.ledger.quarantine import BAD_ROWS
 from prudent.ledger.state import LARGE_BYTES, CampaignState, States
+from prudent.ledger.subjects import windowed_ids
 from prudent.store import campaigns, categories, decisions, log, reports
 from prudent.store.campaigns import Standing
 from prudent.store.decisions import RecentDecisions
@@ -30,8 +31,9 @@ class Basis:
 
     now: the batch's time, by the database's clock if it has one. keys: of the campaigns that commands name, by public
     id. decisions: those that exist already, and recorded, their rewards; selected, the keys of the campaigns of the
-    batch's selects: all by decision id. touched: the states to execute on, by key. busy: keys of campaigns that another
-    worker holds; behind: of those whose state must be loaded first.
+    batch's selects: all by decision id. touched: the states to execute on, by key; subject_keys: what subjects of
+    theirs are digested with. busy: keys of campaigns that another worker holds; behind: of those whose state must be
+    loaded first.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class Basis:
         self._loading = loading
         self.now = 0
         self.touched: dict[int, CampaignState] = {}
+        self.subject_keys: dict[int, bytes] = {}
         self._marked: list[CampaignState] = []
         self._locked: set[int] = set()
         self.keys: dict[str, int] = {}
@@ -80,6 +83,7 @@ class Basis:
         self._lock(learning, others)
         self._read_standings(learning | others)
         self._bring_up_to_date()
+        self._find_subjects(commands)
         self._find_rewards()
 
     def name_of(self, key: int) -> str | None:
@@ -128,7 +132,9 @@ class Basis:
             key = None if name is None else self.keys.get(name)
             if decision_id is not None:
                 row = self.decisions.get(decision_id) or self.recorded.get(decision_id)
-                if name is None:
+                if command.learns:
+                    if key is not None:  # named beside the decision, which says which campaign learns
+                        others.add(key)
                     key = row.key if row is not None else self.selected.get(decision_id)
                 elif key is not None:
                     self.selected[decision_id] = key
@@ -253,7 +259,43 @@ class Basis:
         use_snapshot(self.connection, state)
         return state
 
-    # 4. existing rewards
+    # 4. decisions for subjects, whose ids depend on the time and on the campaign, and existing rewards
+
+    def _find_subjects(self, commands: Sequence[Command]) -> None:
+        """After the lock, since another worker may just have made them."""
+        wanted: set[str] = set()
+        for command in commands:
+            if command.subject is None:
+                continue
+            state = self.touched.get(self.keys.get(command.campaign_id or "", -1))
+            if state is None:
+                continue
+            if state.key not in self.subject_keys:
+                self.subject_keys[state.key] = self._subject_key(state)
+            ids = self.ids_for(state, command.subject)
+            wanted.update(ids)
+            if command.learns:
+                self._rewarded.update(ids)
+        found = decisions.find_decisions(self.connection, wanted)
+        self.decisions |= found
+        strangers = {row.key for row in found.values()} - self._standings.keys()
+        if strangers:  # ids that a client has chosen elsewhere, or of a campaign that was deleted and imported again
+            self._standings |= campaigns.read_standings(self.connection, strangers)
+
+    def _subject_key(self, state: CampaignState) -> bytes:
+        if state.subject_key is None:
+            key, is_new = campaigns.subject_key(self.connection, state.key)
+            if is_new:  # and gone if this batch is rolled back
+                return key
+            state.subject_key = key
+        return state.subject_key
+
+    def ids_for(self, state: CampaignState, subject: str) -> Sequence[str]:
+        """The ids under which the decision that stands for a subject may be, latest first; none if none stands."""
+        sticky_seconds = state.configuration.assignment.sticky_seconds
+        if sticky_seconds is None:
+            return ()
+        return windowed_ids(self.subject_keys[state.key], subject, sticky_seconds, self.now)
 
     def _find_rewards(self) -> None:
         if self._rewarded:

@@ -10,7 +10,14 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from prudent.errors import CampaignBusyError, CommandError, ConflictError, NotFoundError, QuarantinedError
+from prudent.errors import (
+    CampaignBusyError,
+    CommandError,
+    ConflictError,
+    InvalidCommandError,
+    NotFoundError,
+    QuarantinedError,
+)
 from prudent.ledger import rewards, selection
 from prudent.ledger.basis import Basis
 from prudent.ledger.commands import Command, Compare, Describe, Expire, Observe, Preview, Reward, Select
@@ -19,6 +26,7 @@ from prudent.ledger.missing import NO_DECISION, no_campaign
 from prudent.ledger.outcomes import Deferred, Failed, Outcome, Postponed, Result
 from prudent.ledger.queue import Shares
 from prudent.ledger.state import CampaignState, Writes
+from prudent.ledger.subjects import single_id
 from prudent.store import campaigns, categories, decisions, log
 from prudent.store.tables import DecisionRow, LogRow
 
@@ -122,6 +130,8 @@ class Batch:
 
     def _select(self, command: Select) -> Result:
         state = self._named(command.campaign_id)
+        if command.subject is not None:
+            return self._select_for(command.subject, state, command)
         request, draft = selection.with_rows(state, command)
         if command.decision_id is None:
             new_id = self._new_id()
@@ -138,13 +148,32 @@ class Batch:
             raise ConflictError("this decision_id was already used for a different request", field="decision_id")
         return selection.repeat_decision(earlier, state.campaign_id)
 
+    def _select_for(self, subject: str, state: CampaignState, command: Select) -> Result:
+        """The decision that stands for a subject, or the first one."""
+        decision_id = next(iter(self.basis.ids_for(state, subject)), None)
+        if decision_id is None:
+            decision_id = single_id(self.basis.subject_keys[state.key], subject, self._new_id())
+        earlier = self._decision(decision_id)
+        if earlier is None:
+            request, draft = selection.with_rows(state, command)
+            made = selection.select(state, request, decision_id, None, self.basis.now, self.writes, draft=draft)
+            is_available = selection.can_choose(state, command, made.row.arm_id)
+            return made._replace(is_repeated=False, is_available=is_available)
+        if earlier.key != state.key:
+            raise ConflictError("the id of this subject's decision is used in another campaign", field="subject")
+        return selection.repeat_for_subject(earlier, state, command)
+
     def _reward(self, command: Reward) -> Result:
+        if command.decision_id is None:
+            return self._reward_of(command.subject or "", self._named(command.campaign_id or ""), command)
         decision = self._decision(command.decision_id)
         recorded = self._recorded_reward(command.decision_id)
         known = decision or recorded
         # if its select must wait for the campaign, so must the reward
         key = known.key if known is not None else self.basis.selected.get(command.decision_id)
         state = self._state(key, NO_DECISION)
+        if command.campaign_id not in {None, state.campaign_id}:
+            raise InvalidCommandError("is not the campaign of this decision", field="campaign_id")
         if recorded is not None:
             return rewards.repeat_reward(state, command, recorded)
         if decision is None:
@@ -152,6 +181,22 @@ class Batch:
                 raise _NotNow(self._shares.deferral(state.key, state.campaign_id))
             raise NotFoundError(NO_DECISION)
         return rewards.reward(state, command, decision, self.basis.now, self.writes)
+
+    def _reward_of(self, subject: str, state: CampaignState, command: Reward) -> Result:
+        """The reward of a subject's latest decision, in this window or else in the one before."""
+        if state.configuration.assignment.sticky_seconds is None:
+            raise InvalidCommandError(
+                "the campaign decides anew for each request (assignment.sticky_seconds is null): send the decision_id",
+                field="subject",
+            )
+        for decision_id in self.basis.ids_for(state, subject):
+            decision = self._decision(decision_id)
+            if decision is not None and decision.key == state.key:
+                recorded = self._recorded_reward(decision_id)
+                if recorded is not None:
+                    return rewards.repeat_reward(state, command, recorded)
+                return rewards.reward(state, command, decision, self.basis.now, self.writes)
+        raise NotFoundError("there is no decision for this subject, in this window or the one before")
 
     def _recorded_reward(self, decision_id: str) -> LogRow | None:
         row = self.writes.rewarded.get(decision_id) or self.basis.recorded.get(decision_id)

@@ -7,6 +7,7 @@ items, nbytes         how much of the queue it takes, in commands and in bytes
 learns                whether it may append to its campaign's log
 campaign_id           the campaign that it names; None where its decision says which
 decision_id           the decision that it names, or that it is to make; None if there is none
+subject               whom or what it is for, in place of a decision_id; None if it does not say
 
 Nobody changes a message. Those of the hot path are not frozen all the same: that would make each four times as slow.
 """
@@ -48,6 +49,7 @@ class Select:
     chosen_arm_id: str | None = None
     is_named: bool = False
     has_rows: bool = False
+    subject: str | None = None
 
     is_batched = True
     learns = False
@@ -87,13 +89,17 @@ class Select:
 
 @dataclass(slots=True)
 class Reward:
-    """Learn a decision's reward. arm_id: another arm that was used in the end (disjoint, multi-armed)."""
+    """Learn the reward of a decision, or of a subject's latest one. arm_id: another arm that was used in the end.
 
-    decision_id: str
+    With a subject its campaign_id is required, and otherwise it must be that of the decision.
+    """
+
+    decision_id: str | None
     reward: float
     arm_id: str | None = None
+    campaign_id: str | None = None
+    subject: str | None = None
 
-    campaign_id = None
     is_batched = True
     learns = True
     items = 1
@@ -107,6 +113,7 @@ class Expire:
     decision_id: str
 
     campaign_id = None
+    subject = None
     is_batched = True
     learns = True
     items = 1
@@ -134,6 +141,7 @@ class Observe:
     observations: Sequence[WarmStart]
 
     decision_id = None
+    subject = None
     is_batched = True
     learns = True
 
@@ -156,6 +164,7 @@ class Describe:
     campaign_id: str
 
     decision_id = None
+    subject = None
     is_batched = True
     learns = False
     items = 1
@@ -169,6 +178,7 @@ class Preview:
     request: Select
 
     decision_id = None
+    subject = None
     is_batched = True
     learns = False
     items = 1
@@ -196,6 +206,7 @@ class Compare:
     arms: Sequence[str]
 
     decision_id = None
+    subject = None
     is_batched = True
     learns = False
     items = 1

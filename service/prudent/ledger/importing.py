@@ -32,6 +32,7 @@ class BeginImport(SingleCommand):
     learn_limit: int | None
     arms: Sequence[ArmRow]
     categories: Sequence[CategoryRow] = ()
+    subject_key: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +97,7 @@ def _begin(step: BeginImport, connection: Connection, now: int) -> int:
             "status": step.status,
             "revision": step.revision,
             "learn_limit": step.learn_limit,
+            "subject_key": step.subject_key,
         },
         now,
     )

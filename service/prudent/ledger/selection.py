@@ -124,6 +124,19 @@ def repeat_decision(row: DecisionRow, campaign_id: str) -> Decision:
     return Decision(row, campaign_id, arms)
 
 
+def repeat_for_subject(row: DecisionRow, state: CampaignState, request: Select) -> Decision:
+    """The decision that stands for a subject, whatever else the request says."""
+    is_available = can_choose(state, request, row.arm_id)
+    return repeat_decision(row, state.campaign_id)._replace(is_repeated=True, is_available=is_available)
+
+
+def can_choose(state: CampaignState, request: Select, arm_id: str) -> bool:
+    """Whether an arm is among those that a request leaves to choose from."""
+    is_offered = arm_id in state.by_id if request.arms is None else any(name == arm_id for name, _ in request.arms)
+    is_eligible = request.eligible is None or arm_id in request.eligible
+    return is_offered and is_eligible and arm_id not in request.exclude and arm_id not in state.inactive
+
+
 def preview(state: CampaignState, request: Select) -> Prospect:
     """What `select` might choose now; nothing is recorded. Its draws are not those that a select will have."""
     request, draft = with_rows(state, within_budget(state, request))

@@ -78,6 +78,7 @@ class CampaignState:
         """As of the last batch with a select, where the campaign has a budget for exploration."""
         self._is_warm = False
         self.revision = row.revision
+        self.subject_key = row.subject_key
         self.standing = Standing(row.key, row.campaign_id, row.status, row.revision, row.learn_limit, row.head)
         self.command_seconds = 0.0
         """What a command took lately, on average."""

@@ -5,6 +5,7 @@ id nobody sees it, and its rows get in nobody's way, like those of a deleted cam
 of the import's last step, which distinguishes an abandoned import from one in progress.
 """
 
+import secrets
 from collections.abc import Collection, Iterable
 from typing import Any, NamedTuple
 
@@ -28,6 +29,8 @@ from sqlalchemy import (
 from prudent.store.statements import Lookup, Prepared
 from prudent.store.tables import ArmRow, arms, campaigns, categories, decisions, heads, observations, snapshots
 
+SUBJECT_KEY_BYTES = 32
+
 
 class CampaignRow(NamedTuple):
     """A row of ``campaigns`` with its head: the sequence of the last row of its log."""
@@ -40,6 +43,7 @@ class CampaignRow(NamedTuple):
     revision: int
     learn_limit: int | None
     created_at: int
+    subject_key: bytes | None
     head: int
 
     @property
@@ -180,6 +184,18 @@ def read_plays(connection: Connection, keys: Collection[int]) -> dict[int, dict[
     for key, position, plays in _PLAYS.rows(connection, sorted(keys)):
         found[key][position] = plays
     return found
+
+
+def subject_key(connection: Connection, key: int) -> tuple[bytes, bool]:
+    """What a campaign's subjects are digested with, and whether it was made just now."""
+    stored = select(campaigns.c.subject_key).where(campaigns.c.key == key)
+    found: bytes | None = connection.execute(stored).scalar()
+    if found is not None:
+        return found, False
+    # on PostgreSQL another worker may come first: then this waits for it, and changes nothing
+    made = update(campaigns).where(campaigns.c.key == key, campaigns.c.subject_key.is_(None))
+    connection.execute(made.values(subject_key=secrets.token_bytes(SUBJECT_KEY_BYTES)))
+    return connection.execute(stored).scalar_one(), True
 
 
 def insert_arms(connection: Connection, rows: Iterable[ArmRow]) -> None:

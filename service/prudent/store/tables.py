@@ -167,6 +167,7 @@ campaigns = Table(
     Column("revision", BigInteger, nullable=False),  # raised by every change of configuration or arms
     Column("learn_limit", BigInteger),  # the head at the pause; null while learning
     Column("created_at", INSTANT, nullable=False),
+    Column("subject_key", LargeBinary),  # what subjects are digested with; null before the first
     CheckConstraint("status IN ('active', 'paused', 'archived', 'deleted')", name="status"),
     Index("uq_campaigns_campaign_id", "campaign_id", unique=True),
     sqlite_autoincrement=True,

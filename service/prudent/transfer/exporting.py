@@ -150,6 +150,7 @@ class Export:
             "created_at": lines.instant(row.created_at),
             "creation": orjson.Fragment(row.creation),
             "configuration": orjson.Fragment(row.configuration),
+            "subject_key": None if row.subject_key is None else row.subject_key.hex(),
         }
         page = [lines.write("header", fields), *map(lines.write_category, self._learned)]
         return b"".join(page + [lines.write_arm(arm, self._show) for arm in self._arms])

@@ -25,9 +25,10 @@ from prudent.transfer.candidates import CandidateLines, written
 
 MEDIA_TYPE = "application/x-ndjson"
 FORMAT = "prudent-campaign"
-VERSION = 5
-"""Older versions are read, and not written. Before version 4 there were no categories, and all features were arrays;
-before version 3, rows of the log had no digest; in version 1, the trailer called the head `observations`."""
+VERSION = 6
+"""Older versions are read, and not written. Before version 6, headers had no subject_key; before version 4 there were
+no categories, and all features were arrays; before version 3, rows of the log had no digest; in version 1, the trailer
+called the head `observations`."""
 DIGEST_BYTES = 32
 """BLAKE2b over every byte before the trailer."""
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -83,11 +84,14 @@ class Opening(Schema, extra="ignore"):
 
 
 class Header(Schema):
-    """The campaign at the start of the export. decisions: their number, to show progress."""
+    """The campaign at the start of the export. decisions: their number, to show progress.
+
+    subject_key: what its subjects are digested with, without which their decisions would not be found again.
+    """
 
     kind: Literal["header"]
     format: Literal["prudent-campaign"]
-    version: Literal[1, 2, 3, 4, 5]
+    version: Literal[1, 2, 3, 4, 5, 6]
     exported_at: Instant
     campaign_id: CampaignId
     status: CampaignStatus
@@ -99,6 +103,7 @@ class Header(Schema):
     created_at: Instant
     creation: CampaignConfiguration
     configuration: CampaignConfiguration
+    subject_key: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = None
 
 
 class CategoryLine(Schema):

@@ -178,6 +178,7 @@ class CampaignFile:
             learn_limit=header.learn_limit,
             arms=list(self._arms.values()),
             categories=[CategoryRow(0, *one) for one in self._vocabulary.learned],
+            subject_key=None if header.subject_key is None else bytes.fromhex(header.subject_key),
         )
 
     def add_category(self, found: CategoryLine, line: int) -> None:
