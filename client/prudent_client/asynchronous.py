@@ -125,6 +125,7 @@ class AsyncClient:
         explain: bool = False,
         chosen_arm_id: str | None = None,
         subject: str | None = None,
+        activation: Literal["immediate", "deferred"] = "immediate",
         decision_id: str | None = None,
     ) -> Decision:
         """Make a decision; the arguments are those of `Select`. Keep its decision_id, or subject, for the reward."""
@@ -138,6 +139,7 @@ class AsyncClient:
             explain=explain,
             chosen_arm_id=chosen_arm_id,
             subject=subject,
+            activation=activation,
             decision_id=decision_id,
         )
         return await self._run(self._calls.select(request))
@@ -145,6 +147,10 @@ class AsyncClient:
     async def get_decision(self, decision_id: str) -> StoredDecision:
         """Read a decision as it was answered, and whether it has been rewarded."""
         return await self._run(self._calls.get_decision(decision_id))
+
+    async def activate(self, decision_id: str) -> None:
+        """Say that a decision with deferred activation has been shown. Doing so again changes nothing."""
+        await self._run(self._calls.activate(decision_id))
 
     async def reward(self, decision_id: str, reward: float, *, arm_id: str | None = None) -> Receipt:
         """Report the outcome of a decision; larger is better. arm_id: the arm that was actually used, if another."""

@@ -156,6 +156,10 @@ class Calls:
         """A decision as it was answered."""
         return _parse(StoredDecision, (yield from self.send("GET", decision_path(decision_id))))
 
+    def activate(self, decision_id: str) -> Call[None]:
+        """A decision has been shown."""
+        yield from self.send("POST", f"{decision_path(decision_id)}/activate")
+
     def reward(self, request: Reward) -> Call[Receipt]:
         """One reward."""
         return _parse(Receipt, (yield from self.send("POST", "/reward", request.body())))

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from prudent_client.identifiers import new_id
 
@@ -37,7 +37,8 @@ class Select:
     a disjoint model, or a shared one with context_features. eligible, exclude: which arms to choose among. explore:
     False for the best estimate. explain: True for every candidate's scores. chosen_arm_id: the arm that the application
     has already chosen. subject: whom or what the decision is for; the first one for it stands for as long as the
-    campaign's assignment says. decision_id: generated if both are absent, so that the request can be retried safely.
+    campaign's assignment says. activation: "deferred" for a decision that may never be shown: it counts once it is
+    activated or rewarded. decision_id: generated if both are absent, so that the request can be retried safely.
     """
 
     campaign_id: str
@@ -49,6 +50,7 @@ class Select:
     explain: bool = False
     chosen_arm_id: str | None = None
     subject: str | None = None
+    activation: Literal["immediate", "deferred"] = "immediate"
     decision_id: str | None = None
 
     def __post_init__(self) -> None:
@@ -68,6 +70,7 @@ class Select:
                 "campaign_id": self.campaign_id,
                 "decision_id": self.decision_id,
                 "subject": self.subject,
+                "activation": None if self.activation == "immediate" else self.activation,
                 "arms": arms,
                 "context": None if self.context is None else as_sent(self.context),
                 "eligible": None if self.eligible is None else list(self.eligible),

@@ -124,6 +124,7 @@ class Client:
         explain: bool = False,
         chosen_arm_id: str | None = None,
         subject: str | None = None,
+        activation: Literal["immediate", "deferred"] = "immediate",
         decision_id: str | None = None,
     ) -> Decision:
         """Make a decision; the arguments are those of `Select`. Keep its decision_id, or subject, for the reward."""
@@ -137,6 +138,7 @@ class Client:
             explain=explain,
             chosen_arm_id=chosen_arm_id,
             subject=subject,
+            activation=activation,
             decision_id=decision_id,
         )
         return self._run(self._calls.select(request))
@@ -144,6 +146,10 @@ class Client:
     def get_decision(self, decision_id: str) -> StoredDecision:
         """Read a decision as it was answered, and whether it has been rewarded."""
         return self._run(self._calls.get_decision(decision_id))
+
+    def activate(self, decision_id: str) -> None:
+        """Say that a decision with deferred activation has been shown. Doing so again changes nothing."""
+        self._run(self._calls.activate(decision_id))
 
     def reward(self, decision_id: str, reward: float, *, arm_id: str | None = None) -> Receipt:
         """Report the outcome of a decision; larger is better. arm_id: the arm that was actually used, if another."""

@@ -22,6 +22,7 @@ CALLS: list[tuple[str, str, Any, str]] = [
     ("POST", "/select", {"campaign_id": "c", "decision_id": "d"}, "writer"),
     ("GET", "/decisions/d", None, "reader"),
     ("POST", "/reward", {"decision_id": "d", "reward": 1}, "writer"),
+    ("POST", "/decisions/d/activate", None, "writer"),
     ("POST", "/decisions/d/correction", {"reward": 2, "reason": "a slip"}, "writer"),
     ("POST", "/select/batch", {"items": [{"campaign_id": "c"}]}, "writer"),
     ("POST", "/reward/batch", {"items": [{"decision_id": "d", "reward": 1}]}, "writer"),

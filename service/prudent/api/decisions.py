@@ -34,7 +34,7 @@ from prudent.campaigns import Given
 from prudent.errors import InvalidCommandError, NotFoundError
 from prudent.identifiers import ID_PATTERN
 from prudent.ledger.access import LedgerAccess
-from prudent.ledger.commands import Command, Correct, Reward, Select
+from prudent.ledger.commands import Activate, Command, Correct, Reward, Select
 from prudent.ledger.outcomes import Failed
 from prudent.observability.logs import request_id
 from prudent.reporting.decision_log import find_decision
@@ -78,6 +78,7 @@ def select_command(request: SelectRequest) -> Select:
         chosen_arm_id=request.chosen_arm_id,
         is_named=is_named,
         subject=request.subject,
+        is_deferred=request.activation == "deferred",
     )
 
 
@@ -144,6 +145,17 @@ def decision_routes(ledger: LedgerAccess, read: Reader, bodies: Bodies) -> APIRo
         if found is None:
             raise NotFoundError("there is no such decision")
         return json_reply(render_found(found))
+
+    @router.post(
+        "/decisions/{decision_id}/activate",
+        operation_id="activateDecision",
+        status_code=204,
+        response_class=Response,
+    )
+    async def activate_decision(decision_id: DecisionPath) -> Response:
+        """Say that a decision with deferred activation has been shown. Repeating it changes nothing."""
+        await ledger.submit(Activate(decision_id))
+        return Response(status_code=204)
 
     @router.post(
         "/decisions/{decision_id}/correction",

@@ -88,7 +88,10 @@ class ExplainedArmReply(ScoredArmReply):
     limits: Limits | None = Field(default=None, description=f"For the risk at these features. {LIMITS}.")
 
 
-DUE_AT = "The deadline for a reward; null once there is one, and in campaigns without a timeout."
+DUE_AT = (
+    "The deadline for a reward; null once there is one, before a deferred decision is activated, and in campaigns "
+    "without a timeout."
+)
 RECOMMENDED = "External choices only: the arm that the service recommends."
 
 

@@ -273,8 +273,9 @@ class LoggedDecisionReply(DecisionReply):
 
     recommended_arm_id: str | None = Field(description=RECOMMENDED)
     created_at: datetime
-    state: Literal["rewarded", "pending", "expired"] = Field(
-        description="expired: the campaign's timeout has passed without a reward, or the default is just being learned."
+    state: Literal["rewarded", "pending", "expired", "deferred"] = Field(
+        description="expired: the campaign's timeout has passed without a reward, or the default is just being "
+        "learned; deferred: not activated yet."
     )
     features: list[float] | dict[str, Any] | None = Field(description="Shared model: of the arm, as sent.")
     context: list[float] | dict[str, Any] | None = Field(

@@ -114,6 +114,13 @@ class SelectRequest(Schema):
             "assignment says, whatever else later requests say."
         ),
     ] = None
+    activation: Annotated[
+        Literal["immediate", "deferred"],
+        Field(
+            description="deferred: for a decision that may never be shown. It counts as a play, and its deadline runs, "
+            "only once it is activated or rewarded."
+        ),
+    ] = "immediate"
 
 
 class RewardRequest(Schema):

@@ -185,7 +185,7 @@ def _restart(command: RestartCampaign, connection: Connection, now: int) -> Camp
 
 def _recount_plays(connection: Connection, key: int) -> None:
     """Plays are not counted above the warm-up; a longer one needs them exactly."""
-    chosen, started = decisions.count_decisions(connection, key), log.count_warm_starts(connection, key)
+    chosen, started = decisions.count_plays(connection, key), log.count_warm_starts(connection, key)
     for arm in campaigns.read_arms(connection, [key])[key]:
         plays = chosen.get(arm.arm_id, 0) + started.get(arm.arm_id, 0)
         campaigns.update_arm(connection, key, arm.position, {"plays": max(plays, arm.plays)})

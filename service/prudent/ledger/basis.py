@@ -16,7 +16,7 @@ from prudent.ledger.subjects import windowed_ids
 from prudent.store import campaigns, categories, decisions, log, reports
 from prudent.store.campaigns import Standing
 from prudent.store.decisions import RecentDecisions
-from prudent.store.tables import DecisionRow, LogRow
+from prudent.store.tables import NOT_ACTIVATED, DecisionRow, LogRow
 
 BEHIND_MAX = 1_000
 """Rows that a batch folds by itself; a state further behind is loaded outside any transaction."""
@@ -83,7 +83,7 @@ class Basis:
         self._lock(learning, others)
         self._read_standings(learning | others)
         self._bring_up_to_date()
-        self._find_subjects(commands)
+        self._find_later_decisions(commands)
         self._find_rewards()
 
     def name_of(self, key: int) -> str | None:
@@ -259,9 +259,10 @@ class Basis:
         use_snapshot(self.connection, state)
         return state
 
-    # 4. decisions for subjects, whose ids depend on the time and on the campaign, and existing rewards
+    # 4. decisions for subjects, whose ids depend on the time and on the campaign, those that wait for their activation,
+    # and existing rewards
 
-    def _find_subjects(self, commands: Sequence[Command]) -> None:
+    def _find_later_decisions(self, commands: Sequence[Command]) -> None:
         """After the lock, since another worker may just have made them."""
         wanted: set[str] = set()
         for command in commands:
@@ -276,11 +277,16 @@ class Basis:
             wanted.update(ids)
             if command.learns:
                 self._rewarded.update(ids)
+        # those that wait for their activation may have been activated while this waited for the lock
+        wanted.update(one for one in self._rewarded & self.decisions.keys() if self._is_waiting(one))
         found = decisions.find_decisions(self.connection, wanted)
         self.decisions |= found
         strangers = {row.key for row in found.values()} - self._standings.keys()
         if strangers:  # ids that a client has chosen elsewhere, or of a campaign that was deleted and imported again
             self._standings |= campaigns.read_standings(self.connection, strangers)
+
+    def _is_waiting(self, decision_id: str) -> bool:
+        return self.decisions[decision_id].activated_at == NOT_ACTIVATED
 
     def _subject_key(self, state: CampaignState) -> bytes:
         if state.subject_key is None:

@@ -20,7 +20,7 @@ from prudent.errors import (
 )
 from prudent.ledger import rewards, selection
 from prudent.ledger.basis import Basis
-from prudent.ledger.commands import Command, Compare, Describe, Expire, Observe, Preview, Reward, Select
+from prudent.ledger.commands import Activate, Command, Compare, Describe, Expire, Observe, Preview, Reward, Select
 from prudent.ledger.description import compare_arms, describe, known_report
 from prudent.ledger.missing import NO_DECISION, no_campaign
 from prudent.ledger.outcomes import Deferred, Failed, Outcome, Postponed, Result
@@ -28,7 +28,7 @@ from prudent.ledger.queue import Shares
 from prudent.ledger.state import CampaignState, Writes
 from prudent.ledger.subjects import single_id
 from prudent.store import campaigns, categories, decisions, log
-from prudent.store.tables import DecisionRow, LogRow
+from prudent.store.tables import NOT_ACTIVATED, DecisionRow, LogRow
 
 
 class Batch:
@@ -48,6 +48,7 @@ class Batch:
         self._executions: dict[type[Command], Callable[[Any], Result]] = {
             Select: self._select,
             Reward: self._reward,
+            Activate: self._activate,
             Expire: self._expire,
             Observe: self._observe,
             Preview: self._preview,
@@ -125,7 +126,10 @@ class Batch:
 
     def _decision(self, decision_id: str) -> DecisionRow | None:
         """A decision of a living campaign, of this batch or before it."""
-        row = self.writes.decisions.get(decision_id) or self.basis.decisions.get(decision_id)
+        writes = self.writes
+        row = writes.decisions.get(decision_id) or self.basis.decisions.get(decision_id)
+        if row is not None and row.activated_at == NOT_ACTIVATED:
+            row = writes.activated.get(decision_id, row)
         return None if row is None or self.basis.name_of(row.key) is None else row
 
     def _select(self, command: Select) -> Result:
@@ -161,6 +165,8 @@ class Batch:
             return made._replace(is_repeated=False, is_available=is_available)
         if earlier.key != state.key:
             raise ConflictError("the id of this subject's decision is used in another campaign", field="subject")
+        if earlier.activated_at == NOT_ACTIVATED and not command.is_deferred:
+            earlier = self.writes.activate(state, earlier, self.basis.now)
         return selection.repeat_for_subject(earlier, state, command)
 
     def _reward(self, command: Reward) -> Result:
@@ -168,19 +174,37 @@ class Batch:
             return self._reward_of(command.subject or "", self._named(command.campaign_id or ""), command)
         decision = self._decision(command.decision_id)
         recorded = self._recorded_reward(command.decision_id)
-        known = decision or recorded
-        # if its select must wait for the campaign, so must the reward
-        key = known.key if known is not None else self.basis.selected.get(command.decision_id)
-        state = self._state(key, NO_DECISION)
+        state = self._state_of(command.decision_id, decision or recorded)
         if command.campaign_id not in {None, state.campaign_id}:
             raise InvalidCommandError("is not the campaign of this decision", field="campaign_id")
         if recorded is not None:
             return rewards.repeat_reward(state, command, recorded)
         if decision is None:
-            if command.decision_id in self._deferred:
-                raise _NotNow(self._shares.deferral(state.key, state.campaign_id))
-            raise NotFoundError(NO_DECISION)
+            raise self._missing(command.decision_id, state)
         return rewards.reward(state, command, decision, self.basis.now, self.writes)
+
+    def _state_of(self, decision_id: str, known: DecisionRow | LogRow | None) -> CampaignState:
+        """The state of a decision's campaign. known: the decision or its reward. Raises as `_state` does."""
+        # if its select must wait for the campaign, so must what follows it
+        key = known.key if known is not None else self.basis.selected.get(decision_id)
+        return self._state(key, NO_DECISION)
+
+    def _missing(self, decision_id: str, state: CampaignState) -> Exception:
+        """What to raise where there is no such decision, or not yet."""
+        if decision_id in self._deferred:
+            return _NotNow(self._shares.deferral(state.key, state.campaign_id))
+        return NotFoundError(NO_DECISION)
+
+    def _activate(self, command: Activate) -> Result:
+        decision = self._decision(command.decision_id)
+        recorded = self._recorded_reward(command.decision_id)
+        state = self._state_of(command.decision_id, decision or recorded)
+        if recorded is None:
+            if decision is None:
+                raise self._missing(command.decision_id, state)
+            if decision.activated_at == NOT_ACTIVATED:
+                self.writes.activate(state, decision, self.basis.now)
+        return None
 
     def _reward_of(self, subject: str, state: CampaignState, command: Reward) -> Result:
         """The reward of a subject's latest decision, in this window or else in the one before."""
@@ -252,6 +276,7 @@ class Batch:
             heads = {row.key: self.basis.touched[row.key].head for row in writes.observations}
             campaigns.set_heads(connection, heads)
         campaigns.add_plays(connection, writes.plays)
+        decisions.activate(connection, writes.activated.values())
         decisions.clear_due(connection, writes.no_longer_due)
 
 

@@ -4,7 +4,7 @@ Every command declares what the queue and the batch need to know of it:
 
 is_batched            whether it may share a transaction with others
 items, nbytes         how much of the queue it takes, in commands and in bytes
-learns                whether it may append to its campaign's log
+learns                whether it may append to its campaign's log, or change a decision that was made
 campaign_id           the campaign that it names; None where its decision says which
 decision_id           the decision that it names, or that it is to make; None if there is none
 subject               whom or what it is for, in place of a decision_id; None if it does not say
@@ -35,6 +35,7 @@ class Select:
 
     matrix: the arms' features together, (K, d), if all are arrays and of one length. is_named: whether any features are
     values by name, which `prudent.ledger.selection.with_rows` makes arrays. has_rows: its arrays are as in the log.
+    is_deferred: whether the decision is to be no play before it is activated or rewarded.
     """
 
     campaign_id: str
@@ -50,6 +51,7 @@ class Select:
     is_named: bool = False
     has_rows: bool = False
     subject: str | None = None
+    is_deferred: bool = False
 
     is_batched = True
     learns = False
@@ -78,6 +80,8 @@ class Select:
             None if self.context is None else len(self.context),
             None if self.arms is None else [(arm_id, None if x is None else len(x)) for arm_id, x in listed],
         ]
+        if self.is_deferred:  # those of before this could be said have no such entry
+            header.append("deferred")
         features = [x for _, x in listed if isinstance(x, np.ndarray)]
         if isinstance(self.context, np.ndarray):
             features.append(self.context)
@@ -100,6 +104,20 @@ class Reward:
     campaign_id: str | None = None
     subject: str | None = None
 
+    is_batched = True
+    learns = True
+    items = 1
+    nbytes = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Activate:
+    """A decision with deferred activation has been shown: it is a play from now on, and its deadline runs."""
+
+    decision_id: str
+
+    campaign_id = None
+    subject = None
     is_batched = True
     learns = True
     items = 1
@@ -217,7 +235,7 @@ class Compare:
         return 100 + self.contexts.nbytes
 
 
-Command = Select | Reward | Expire | Observe | Describe | Preview | Compare
+Command = Select | Reward | Activate | Expire | Observe | Describe | Preview | Compare
 
 
 class SingleCommand:

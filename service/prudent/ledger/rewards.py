@@ -9,7 +9,7 @@ from prudent.ledger.missing import arm_hint
 from prudent.ledger.outcomes import ObserveReceipt, RewardReceipt
 from prudent.ledger.state import CampaignState, Writes
 from prudent.store.statements import features_from_bytes, features_to_bytes
-from prudent.store.tables import OBSERVATION, DecisionRow, LogRow
+from prudent.store.tables import NOT_ACTIVATED, OBSERVATION, DecisionRow, LogRow
 
 
 def reward(state: CampaignState, command: Reward, decision: DecisionRow, now: int, writes: Writes) -> RewardReceipt:
@@ -73,6 +73,8 @@ def _append(
     state: CampaignState, writes: Writes, decision: DecisionRow, arm_id: str, value: float, source: str, now: int
 ) -> LogRow:
     _check_stored(state, decision, arm_id)
+    if decision.activated_at == NOT_ACTIVATED:
+        decision = writes.activate(state, decision, now)
     row = writes.append(
         state,
         LogRow(

@@ -18,7 +18,7 @@ from prudent.ledger.missing import arm_hint
 from prudent.ledger.outcomes import Decision, Prospect, ScoredArm
 from prudent.ledger.state import CampaignState, Candidate, Writes
 from prudent.store.statements import features_to_bytes
-from prudent.store.tables import DecisionRow
+from prudent.store.tables import NOT_ACTIVATED, DecisionRow
 
 
 def with_rows(state: CampaignState, request: Select) -> tuple[Select, Draft | None]:
@@ -91,7 +91,6 @@ def select(
             arms = explain(state, candidates, scores, choice, chances, draft)
         if state.creation.log_candidates:
             logged = log_candidates(state, candidates, chances)
-    timeout = state.configuration.reward.timeout_seconds
     row = DecisionRow(
         decision_id=decision_id,
         key=state.key,
@@ -108,11 +107,13 @@ def select(
         request_digest=digest,
         explanation=None if arms is None else orjson.dumps(arms).decode(),
         created_at=now,
-        due_at=None if timeout is None else now + round(timeout * 1e6),
+        due_at=None if request.is_deferred else state.due_at(now),
         candidates=logged,
+        activated_at=NOT_ACTIVATED if request.is_deferred else None,
     )
     writes.decisions[decision_id] = row
-    writes.add_play(state, row.arm_id)
+    if not request.is_deferred:
+        writes.add_play(state, row.arm_id)
     if draft is not None:
         writes.learn_categories(state, draft)
     return Decision(row, state.campaign_id, arms)

@@ -137,6 +137,11 @@ class CampaignState:
         self._is_warm = all(plays >= warmup for plays in active)
         return not self._is_warm
 
+    def due_at(self, shown_at: int) -> int | None:
+        """The deadline for the reward of a decision that is shown at this time; None if there is none."""
+        timeout = self.configuration.reward.timeout_seconds
+        return None if timeout is None else shown_at + round(timeout * 1e6)
+
     def fold_digest(self, last: FoldRow | None) -> bytes:
         """Digest of what the state after this row depends on: a snapshot is valid only with the same digest.
 
@@ -267,6 +272,7 @@ class Writes:
     observations: list[LogRow] = field(default_factory=list)
     rewarded: dict[str, LogRow] = field(default_factory=dict)
     plays: dict[tuple[int, int], int] = field(default_factory=dict)
+    activated: dict[str, DecisionRow] = field(default_factory=dict)
     no_longer_due: set[str] = field(default_factory=set)
     categories: list[CategoryRow] = field(default_factory=list)
     missing: int = 0
@@ -286,6 +292,14 @@ class Writes:
         state.plays[arm.position] += 1
         place = (state.key, arm.position)
         self.plays[place] = self.plays.get(place, 0) + 1
+
+    def activate(self, state: CampaignState, decision: DecisionRow, now: int) -> DecisionRow:
+        """Have a decision that is not activated yet shown from now on: it is a play, and its deadline runs."""
+        shown = decision._replace(activated_at=now, due_at=state.due_at(now))
+        made_now = shown.decision_id in self.decisions
+        (self.decisions if made_now else self.activated)[shown.decision_id] = shown
+        self.add_play(state, shown.arm_id)
+        return shown
 
     def append(self, state: CampaignState, row: LogRow, *, later: bool = False) -> LogRow:
         """Assign the next sequence number to a row, learn it unless the campaign is paused, and keep it for the log.

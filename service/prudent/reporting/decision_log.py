@@ -12,9 +12,9 @@ from prudent.ledger.selection import repeat_decision
 from prudent.reporting.collection import is_expired
 from prudent.store import campaigns, categories, decisions, log, reports
 from prudent.store.reports import LearnedReward, RewardedDecision
-from prudent.store.tables import INSTANT_MAX, DecisionRow
+from prudent.store.tables import INSTANT_MAX, NOT_ACTIVATED, DecisionRow
 
-State = Literal["rewarded", "pending", "expired"]
+State = Literal["rewarded", "pending", "expired", "deferred"]
 
 
 class Position(NamedTuple):
@@ -98,6 +98,8 @@ def read_decisions(
 def _state(row: RewardedDecision, now: int | None) -> State:
     if row.reward is not None:
         return "rewarded"
+    if row.decision.activated_at == NOT_ACTIVATED:
+        return "deferred"
     return "expired" if is_expired(row.decision.due_at, now) else "pending"
 
 

@@ -7,9 +7,9 @@ from typing import Any
 from sqlalchemy import Connection, bindparam, delete, func, literal, null, select, tuple_, update
 
 from prudent.store.statements import Insertion, Lookup, Prepared
-from prudent.store.tables import INSTANT, NAME, DecisionRow, campaigns, decisions
+from prudent.store.tables import INSTANT, NAME, NOT_ACTIVATED, DecisionRow, campaigns, decisions
 
-_HIDDEN = {"key", "features", "request_digest", "explanation", "created_at", "due_at", "candidates"}
+_HIDDEN = {"key", "features", "request_digest", "explanation", "created_at", "due_at", "candidates", "activated_at"}
 _SHOWN = [name for name in DecisionRow._fields if name not in _HIDDEN]
 _SHOWN_AS = [name.removesuffix("_value") for name in _SHOWN]
 """``index`` would be a reserved word of SQL."""
@@ -23,6 +23,11 @@ _COLUMNS = [decisions.c[name] for name in DecisionRow._fields]
 _BY_ID = Lookup(select(*_COLUMNS), decisions.c.decision_id)
 _INSERTION = Insertion(decisions, DecisionRow._fields)
 _CLEAR_DUE = Prepared(update(decisions).where(decisions.c.decision_id == bindparam("id_")).values(due_at=null()))
+_ACTIVATE = Prepared(
+    update(decisions)
+    .where(decisions.c.decision_id == bindparam("id_"), decisions.c.activated_at == NOT_ACTIVATED)
+    .values(activated_at=bindparam("at"), due_at=bindparam("due"))
+)
 _DELETE = delete(decisions).where(decisions.c.decision_id == bindparam("id_"))
 _DUE = (
     select(decisions.c.decision_id)
@@ -36,6 +41,7 @@ _DUE = (
     .order_by(decisions.c.due_at)
     .limit(bindparam("limit_"))
 )
+IS_PLAY = decisions.c.activated_at.is_distinct_from(NOT_ACTIVATED)
 ROW_BYTES = 1_000
 """A decision's row without its features, explanation and candidates, roughly."""
 PENDING_MAX = 100_000
@@ -68,6 +74,12 @@ def clear_due(connection: Connection, ids: Iterable[str]) -> None:
     _CLEAR_DUE.execute_many(connection, [{"id_": decision_id} for decision_id in sorted(ids)])
 
 
+def activate(connection: Connection, rows: Iterable[DecisionRow]) -> None:
+    """Store when these decisions were activated and their deadlines, unless somebody else has come first."""
+    values = [{"id_": row.decision_id, "at": row.activated_at, "due": row.due_at} for row in sorted(rows)]
+    _ACTIVATE.execute_many(connection, values)
+
+
 def find_due(connection: Connection, now: int, limit: int, left_out: Collection[int] = ()) -> list[str]:
     """Ids of decisions whose deadline has passed, earliest first; none of campaigns that are deleted or imported.
 
@@ -89,9 +101,11 @@ def delete_decisions(connection: Connection, ids: Iterable[str]) -> None:
         connection.execute(_DELETE, values)
 
 
-def count_decisions(connection: Connection, key: int) -> dict[str, int]:
-    """How many decisions each arm of a campaign has."""
-    statement = select(decisions.c.arm_id, func.count()).where(decisions.c.key == key).group_by(decisions.c.arm_id)
+def count_plays(connection: Connection, key: int) -> dict[str, int]:
+    """How many plays each arm of a campaign has: decisions, without those that are not activated."""
+    statement = (
+        select(decisions.c.arm_id, func.count()).where(decisions.c.key == key, IS_PLAY).group_by(decisions.c.arm_id)
+    )
     return {row[0]: row[1] for row in connection.execute(statement)}
 
 
@@ -121,8 +135,9 @@ def read_between(connection: Connection, key: int, after: Place, until: Place, l
 class RecentDecisions:
     """A bounded cache, so that a reward need not read its decision back. The oldest go first.
 
-    A decision never changes, but it ends with its campaign, and its id may then be used again: a caller must check that
-    the campaign of a row from here still exists, and `forget` the row otherwise.
+    A decision that is held never changes, so none is that waits for its activation. But it ends with its campaign, and
+    its id may then be used again: a caller must check that the campaign of a row from here still exists, and `forget`
+    the row otherwise.
     """
 
     def __init__(self, bytes_max: int) -> None:
@@ -139,6 +154,8 @@ class RecentDecisions:
         """Hold decisions that have been committed."""
         for row in rows:
             self.forget((row.decision_id,))
+            if row.activated_at == NOT_ACTIVATED:
+                continue
             self._rows[row.decision_id] = row
             self._bytes += _bytes_of(row)
         while self._bytes > self._bytes_max:

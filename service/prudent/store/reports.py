@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import BindParameter, Connection, Row, and_, bindparam, case, null, select, tuple_
 
 from prudent.store import log
+from prudent.store.decisions import IS_PLAY
 from prudent.store.log import IS_OBSERVATION, IS_OF_DECISION
 from prudent.store.tables import INSTANT, NAME, DecisionRow, decisions, observations
 
@@ -107,7 +108,7 @@ _REWARDS = (
 _PAGE_OF_REWARDS = _REWARDS.limit(bindparam("limit_"))
 _PLAYS = select(
     *(decisions.c[name] for name in PlayRow._fields[:-1]), observations.c.arm_id.label("rewarded_arm_id")
-).where(decisions.c.key == bindparam("key_"))
+).where(decisions.c.key == bindparam("key_"), IS_PLAY)
 _PAGE_OF_PLAYS = (
     _PLAYS.select_from(decisions.outerjoin(observations, and_(IS_OF_DECISION, observations.c.sequence <= _AT_HEAD)))
     .where(

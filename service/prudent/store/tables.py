@@ -45,6 +45,9 @@ INSTANT_MAX = 2**63 - 1
 NAME = Text().with_variant(Text(collation="C"), "postgresql")
 """Ids compare by code point on both databases, so pages and lock orders agree."""
 
+NOT_ACTIVATED = 0
+"""In place of the time at which a decision was activated: it is no play, and has no deadline."""
+
 OBSERVATION = "observation"
 """The kind of a log row that is learned as it is."""
 CORRECTION, ERASURE, CONFIGURATION = "correction", "erasure", "configuration"
@@ -94,6 +97,7 @@ class DecisionRow(NamedTuple):
     created_at: Instant
     due_at: Instant | None  # cleared by a reward
     candidates: bytes | None = None  # see `prudent.store.candidates`; null unless the campaign logs them
+    activated_at: Instant | None = None  # of one with deferred activation; NOT_ACTIVATED before; else null
 
 
 class LogRow(NamedTuple):

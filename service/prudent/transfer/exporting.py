@@ -18,7 +18,7 @@ from prudent.store import campaigns, categories, decisions, log
 from prudent.store.campaigns import CampaignRow
 from prudent.store.decisions import Place
 from prudent.store.statements import features_from_bytes
-from prudent.store.tables import ArmRow, CategoryRow, DecisionRow
+from prudent.store.tables import NOT_ACTIVATED, ArmRow, CategoryRow, DecisionRow
 from prudent.transfer import lines
 
 PAGE_ROWS = 500
@@ -170,7 +170,7 @@ class Export:
         return b"".join(lines.write_observation(row, self._show) for row in rows)
 
     def _decision_page(self, connection: Connection) -> bytes:
-        rows = self._pages.next_page(connection)
+        rows = [self._at_start(row) for row in self._pages.next_page(connection)]
         deadlines = self._lost_deadlines(connection, rows)
         self._decisions += len(rows)
         return b"".join(
@@ -180,14 +180,21 @@ class Export:
             for row in rows
         )
 
+    def _at_start(self, row: DecisionRow) -> DecisionRow:
+        """The decision as it was at the start of the export: not activated, if it has been since."""
+        if row.activated_at is None or row.activated_at <= self._now:
+            return row
+        return row._replace(activated_at=NOT_ACTIVATED, due_at=None)
+
     def _lost_deadlines(self, connection: Connection, rows: list[DecisionRow]) -> dict[str, int]:
         """Deadlines of decisions that were pending at the start of the export and have been rewarded since."""
         timeout = self._rules.timeout_seconds
         if timeout is None:
             return {}
-        rewarded = log.find_observations(connection, [row.decision_id for row in rows if row.due_at is None])
+        waiting = [row.decision_id for row in rows if row.due_at is None and row.activated_at != NOT_ACTIVATED]
+        rewarded = log.find_observations(connection, waiting)
         return {
-            row.decision_id: row.created_at + round(timeout * 1e6)
+            row.decision_id: (row.activated_at or row.created_at) + round(timeout * 1e6)
             for row in rows
             if row.decision_id in rewarded and rewarded[row.decision_id].sequence > self._row.head
         }

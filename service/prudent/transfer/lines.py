@@ -20,15 +20,16 @@ from prudent.core.exploration import Reason
 from prudent.ledger.commands import ArmStatus, CampaignStatus
 from prudent.ledger.outcomes import ScoredArm
 from prudent.store.candidates import LoggedCandidates
-from prudent.store.tables import OBSERVATION, ArmRow, CategoryRow, DecisionRow, LogRow
+from prudent.store.tables import NOT_ACTIVATED, OBSERVATION, ArmRow, CategoryRow, DecisionRow, LogRow
 from prudent.transfer.candidates import CandidateLines, written
 
 MEDIA_TYPE = "application/x-ndjson"
 FORMAT = "prudent-campaign"
 VERSION = 6
-"""Older versions are read, and not written. Before version 6, headers had no subject_key; before version 4 there were
-no categories, and all features were arrays; before version 3, rows of the log had no digest; in version 1, the trailer
-called the head `observations`."""
+"""Older versions are read, and not written. Before version 6, headers had no subject_key and decisions no activation;
+before version 4 there were no categories, and all features were arrays; before version 3, rows of the log had no
+digest; in version 1, the trailer called the head `observations`."""
+DEFERRED = "deferred"
 DIGEST_BYTES = 32
 """BLAKE2b over every byte before the trailer."""
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -159,6 +160,7 @@ class DecisionLine(Schema):
     """A decision. due_at: of a pending one that has a deadline. seen: how many observations it was based on.
 
     candidates: None unless the campaign logs them. bonus, index: None stands for infinity, which JSON does not have.
+    activation: of one with deferred activation, when it was activated, or `deferred` before.
     """
 
     kind: Literal["decision"]
@@ -178,6 +180,7 @@ class DecisionLine(Schema):
     created_at: Instant
     due_at: Instant | None
     candidates: CandidateLines | None = None
+    activation: Literal["deferred"] | Instant | None = None
 
 
 class Trailer(Schema):
@@ -266,6 +269,7 @@ def write_decision(
     fields = row._asdict()
     del fields["key"]
     fields["index"] = fields.pop("index_value")
+    activated_at = fields.pop("activated_at")
     fields |= {
         "features": show(row.features),
         "request_digest": None if row.request_digest is None else row.request_digest.hex(),
@@ -274,6 +278,8 @@ def write_decision(
         "due_at": None if due_at is None else instant(due_at),
         "candidates": None if candidates is None else written(candidates, show),
     }
+    if activated_at is not None:
+        fields["activation"] = DEFERRED if activated_at == NOT_ACTIVATED else instant(activated_at)
     return write("decision", fields)
 
 
@@ -297,7 +303,7 @@ def amendment_row(line: AmendmentLine, key: int) -> LogRow:
 
 def decision_row(line: DecisionLine, key: int, features: bytes, candidates: bytes | None) -> DecisionRow:
     """The row that the line was written from, under another key. features, candidates: as they are stored."""
-    fields = {name: value for name, value in line.__dict__.items() if name not in {"kind", "index"}}
+    fields = {name: value for name, value in line.__dict__.items() if name not in {"kind", "index", "activation"}}
     fields |= {
         "features": features,
         "bonus": inf if line.bonus is None else line.bonus,
@@ -305,5 +311,6 @@ def decision_row(line: DecisionLine, key: int, features: bytes, candidates: byte
         "request_digest": None if line.request_digest is None else bytes.fromhex(line.request_digest),
         "explanation": None if line.explanation is None else orjson.dumps(line.explanation).decode(),
         "candidates": candidates,
+        "activated_at": NOT_ACTIVATED if line.activation == DEFERRED else line.activation,
     }
     return DecisionRow(key=key, **fields)

@@ -30,6 +30,7 @@ from prudent.transfer import lines
 from prudent.transfer.candidates import stored_candidates
 from prudent.transfer.header import DamagedFileError, check_header, describe_line, parse_header
 from prudent.transfer.lines import (
+    DEFERRED,
     AmendmentLine,
     ArmLine,
     CategoryLine,
@@ -289,9 +290,12 @@ class CampaignFile:
             raise DamagedFileError(line, f"seen: must be at most {self._head}, the last sequence of the log")
         if found.due_at is not None and self._header.creation.reward.timeout_seconds is None:
             raise DamagedFileError(line, "due_at: the campaign has no timeout")
+        if found.activation == DEFERRED and found.due_at is not None:
+            raise DamagedFileError(line, "due_at: a decision has none before it is activated")
         features, candidates = self._features_of(found, line), self._candidates_of(found, line)
         self._decisions += 1
-        self._count_play(found.arm_id)
+        if found.activation != DEFERRED:
+            self._count_play(found.arm_id)
         return features, candidates
 
     def _candidates_of(self, found: DecisionLine, line: int) -> bytes | None:
