@@ -105,13 +105,20 @@ class AsyncClient:
         """Delete a campaign with its log, permanently. Deleting one that no longer exists is not an error."""
         await self._run(self._calls.delete_campaign(campaign_id))
 
-    async def add_arm(self, campaign_id: str, arm_id: str, features: Features | None = None) -> Arm:
-        """Add an arm at run time. Repeating the request returns the arm."""
-        return await self._run(self._calls.add_arm(campaign_id, arm_id, features))
+    async def add_arm(self, campaign_id: str, arm_id: str, features: Features | None = None, value: Any = None) -> Arm:
+        """Add an arm at run time. value: JSON of its own, in place of its id. Repeating the request returns the arm."""
+        return await self._run(self._calls.add_arm(campaign_id, arm_id, features, value))
 
-    async def change_arm(self, campaign_id: str, arm_id: str, status: Literal["active", "paused", "retired"]) -> Arm:
-        """Pause, retire or reactivate an arm."""
-        return await self._run(self._calls.change_arm(campaign_id, arm_id, status))
+    async def change_arm(
+        self,
+        campaign_id: str,
+        arm_id: str,
+        status: Literal["active", "paused", "retired"] | None = None,
+        *,
+        value: Any = None,
+    ) -> Arm:
+        """Pause, retire or reactivate an arm, or give it another value; what is not given stays."""
+        return await self._run(self._calls.change_arm(campaign_id, arm_id, {"status": status, "value": value}))
 
     async def select(
         self,

@@ -134,15 +134,22 @@ class Calls:
         except NotFoundError:
             return
 
-    def add_arm(self, campaign_id: str, arm_id: str, features: Features | None) -> Call[Arm]:
+    def add_arm(self, campaign_id: str, arm_id: str, features: Features | None, value: Any) -> Call[Arm]:
         """Repeating the request returns the arm."""
-        arm = {"arm_id": arm_id} if features is None else {"arm_id": arm_id, "features": as_sent(features)}
+        arm = {"arm_id": arm_id, "features": None if features is None else as_sent(features), "value": value}
         return _parse(Arm, (yield from self.send("POST", f"{campaign_path(campaign_id)}/arms", arm)))
 
-    def change_arm(self, campaign_id: str, arm_id: str, status: str) -> Call[Arm]:
-        """Pause, retire or reactivate an arm."""
+    def change_arm(self, campaign_id: str, arm_id: str, changes: Mapping[str, Any]) -> Call[Arm]:
+        """Changes that are None are left out."""
         path = f"{campaign_path(campaign_id)}/arms/{quote(arm_id, safe='')}"
-        return _parse(Arm, (yield from self.send("PATCH", path, {"status": status})))
+        return _parse(
+            Arm,
+            (
+                yield from self.send(
+                    "PATCH", path, {name: value for name, value in changes.items() if value is not None}
+                )
+            ),
+        )
 
     def model(self, campaign_id: str) -> Call[Model]:
         """What a campaign has learned."""

@@ -29,12 +29,14 @@ class ScoredArm(Reply):
 class Decision(ScoredArm):
     """A decision, recorded before the reply.
 
-    seen, observations: how many observations the campaign had learned when it was made; arms: only if asked for. Of a
-    select for a subject: repeated, whether it was made before; arm_available, whether its arm could be chosen now.
+    value: of the arm, or else its id. seen, observations: how many observations the campaign had learned when it was
+    made; arms: only if asked for. Of a select for a subject: repeated, whether it was made before; arm_available,
+    whether its arm could be chosen now.
     """
 
     decision_id: str
     campaign_id: str
+    value: Any = None
     reason: str
     greedy_arm_id: str
     exploring: bool
@@ -104,10 +106,11 @@ class ObservationsReceipt(Reply):
 
 
 class Arm(Reply):
-    """A registered arm."""
+    """A registered arm. value: what the application shows or does for it; its id, unless it has one of its own."""
 
     arm_id: str
     features: tuple[float, ...] | dict[str, Any] | None = None
+    value: Any = None
     status: Literal["active", "paused", "retired"]
 
 

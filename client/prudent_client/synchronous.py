@@ -104,13 +104,20 @@ class Client:
         """Delete a campaign with its log, permanently. Deleting one that no longer exists is not an error."""
         self._run(self._calls.delete_campaign(campaign_id))
 
-    def add_arm(self, campaign_id: str, arm_id: str, features: Features | None = None) -> Arm:
-        """Add an arm at run time. Repeating the request returns the arm."""
-        return self._run(self._calls.add_arm(campaign_id, arm_id, features))
+    def add_arm(self, campaign_id: str, arm_id: str, features: Features | None = None, value: Any = None) -> Arm:
+        """Add an arm at run time. value: JSON of its own, in place of its id. Repeating the request returns the arm."""
+        return self._run(self._calls.add_arm(campaign_id, arm_id, features, value))
 
-    def change_arm(self, campaign_id: str, arm_id: str, status: Literal["active", "paused", "retired"]) -> Arm:
-        """Pause, retire or reactivate an arm."""
-        return self._run(self._calls.change_arm(campaign_id, arm_id, status))
+    def change_arm(
+        self,
+        campaign_id: str,
+        arm_id: str,
+        status: Literal["active", "paused", "retired"] | None = None,
+        *,
+        value: Any = None,
+    ) -> Arm:
+        """Pause, retire or reactivate an arm, or give it another value; what is not given stays."""
+        return self._run(self._calls.change_arm(campaign_id, arm_id, {"status": status, "value": value}))
 
     def select(
         self,

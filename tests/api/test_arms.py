@@ -26,7 +26,7 @@ def test_add_an_arm(api: httpx.Client) -> None:
     """A product added to a running campaign would not be offered, or its retry would be an error."""
     campaign_id = create(api, shared())
     arm = {"arm_id": "c", "features": [0.5, 0.25]}
-    expected = arm | {"status": "active"}
+    expected = arm | {"value": "c", "status": "active"}
     assert ok(api.post(f"/campaigns/{campaign_id}/arms", json=arm), 201) == expected
     assert ok(api.post(f"/campaigns/{campaign_id}/arms", json=arm)) == expected
     assert read(api, campaign_id)["arms"][-1] == expected
@@ -107,7 +107,7 @@ def test_inactive_arm_is_not_chosen(api: httpx.Client, status: str) -> None:
     """A withdrawn treatment would still be recommended."""
     campaign_id = create(api, shared(algorithm={"warmup": 3}))
     arm = ok(api.patch(f"/campaigns/{campaign_id}/arms/a", json={"status": status}))
-    assert arm == {"arm_id": "a", "features": [1, 0], "status": status}
+    assert arm == {"arm_id": "a", "features": [1, 0], "value": "a", "status": status}
     assert read(api, campaign_id)["arms"][0]["status"] == status
     assert model(api, campaign_id)["arms"][0]["status"] == status
     assert {select(api, campaign_id)["arm_id"] for _ in range(5)} == {"b"}

@@ -27,6 +27,7 @@ FIELDS = {
     "decision_id",
     "campaign_id",
     "arm_id",
+    "value",
     "estimate",
     "bonus",
     "index",

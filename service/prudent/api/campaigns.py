@@ -34,6 +34,7 @@ from prudent.api.server.bodies import Bodies, as_given
 from prudent.api.server.middleware import StrictRoute
 from prudent.campaigns import CampaignConfiguration, resolve, stored
 from prudent.campaigns.configuration import MultiArmedModel, SharedModel
+from prudent.campaigns.values import own_value
 from prudent.errors import InvalidCommandError, NotFoundError
 from prudent.identifiers import ID_PATTERN
 from prudent.ledger.access import LedgerAccess
@@ -186,9 +187,11 @@ def arm_routes(ledger: LedgerAccess, bodies: Bodies) -> APIRouter:
         response_class=Response,
     )
     async def add_arm(campaign_id: CampaignPath, request: Request) -> Response:
-        """Add an arm at run time. Repeating the same request returns 200; other features for the same arm_id, 409."""
+        """Add an arm at run time. Repeating the request returns 200; other features or values for the arm_id, 409."""
         arm = await read_arm(request)
-        record = await ledger.administer(AddArm(campaign_id, arm.arm_id, as_given(arm.features)))
+        record = await ledger.administer(
+            AddArm(campaign_id, arm.arm_id, as_given(arm.features), own_value(arm.arm_id, arm.value))
+        )
         return _arm(record, arm.arm_id)
 
     @router.patch(
@@ -199,9 +202,14 @@ def arm_routes(ledger: LedgerAccess, bodies: Bodies) -> APIRouter:
         response_class=Response,
     )
     async def change_arm(campaign_id: CampaignPath, arm_id: ArmPath, request: Request) -> Response:
-        """Pause, retire or reactivate an arm."""
+        """Pause, retire or reactivate an arm, or change its value."""
         change = await read_change(request)
-        return _arm(await ledger.administer(ChangeArm(campaign_id, arm_id, change.status)), arm_id)
+        sent = change.model_fields_set
+        if not sent:
+            raise InvalidCommandError("required, unless value is sent", field="status")
+        status, value = change.status if "status" in sent else None, own_value(arm_id, change.value)
+        command = ChangeArm(campaign_id, arm_id, status, value, "value" in sent)
+        return _arm(await ledger.administer(command), arm_id)
 
     return router
 

@@ -19,6 +19,7 @@ def render_decision(decision: Decision) -> dict[str, Any]:
     """A decision as SelectReply."""
     row = decision.row
     reply = {"decision_id": row.decision_id, "campaign_id": decision.campaign_id, **render_shown(row)}
+    reply["value"] = decision.value
     reply["observations"] = row.seen
     if row.recommended_arm_id is None:
         del reply["recommended_arm_id"]
@@ -70,7 +71,8 @@ def render_campaign(record: CampaignRecord) -> dict[str, Any]:
 def render_arm(record: CampaignRecord, arm: ArmRow) -> dict[str, Any]:
     """An arm of a campaign as ArmReply."""
     features = None if arm.features is None else record.show(features_from_bytes(arm.features))
-    return {"arm_id": arm.arm_id, "features": features, "status": arm.status}
+    value = arm.arm_id if arm.value is None else arm.parsed_value
+    return {"arm_id": arm.arm_id, "features": features, "value": value, "status": arm.status}
 
 
 def render_instant(microseconds: int) -> str:

@@ -117,6 +117,7 @@ class AnsweredDecisionReply(DecisionReply):
     """A decision as the select was answered."""
 
     campaign_id: str
+    value: Any = Field(description="Of the chosen arm, as it is now: what the campaign says, or else the arm's id.")
     observations: int = Field(
         description="How many observations the campaign had learned when the choice was made. Equal to seen, also when "
         "the decision is returned again later."
@@ -222,6 +223,7 @@ class ArmReply(BaseModel):
 
     arm_id: str
     features: list[float] | dict[str, Any] | None
+    value: Any = Field(description="Its own, or else its id.")
     status: Literal["active", "paused", "retired"]
 
 

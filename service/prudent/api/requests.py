@@ -16,6 +16,7 @@ from prudent.campaigns.values import (
     DESCRIPTION_MAX,
     DIMENSION_MAX,
     INTEGER_MAX,
+    ArmValue,
     Feature,
     FeatureObject,
     Identifier,
@@ -205,12 +206,14 @@ class ArmRequest(Schema):
 
     arm_id: ArmId
     features: FeatureList | None = None
+    value: ArmValue = None
 
 
 class ArmChange(Schema):
-    """The changeable field of an arm."""
+    """The changeable fields of an arm. Absent fields are left unchanged."""
 
-    status: Literal["active", "paused", "retired"]
+    status: Literal["active", "paused", "retired"] = "active"
+    value: ArmValue = None
 
 
 EXAMPLES: dict[type[BaseModel], dict[str, Any]] = {

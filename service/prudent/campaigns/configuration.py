@@ -16,6 +16,7 @@ from prudent.campaigns.values import (
     DIMENSION_MAX,
     INTEGER_MAX,
     ArmId,
+    ArmValue,
     CampaignId,
     FeatureValues,
     RewardValue,
@@ -86,6 +87,7 @@ class ArmConfiguration(Schema):
 
     arm_id: ArmId
     features: FeatureValues | None = None
+    value: ArmValue = None
 
 
 Conditioning = Annotated[float, Field(ge=1e-12, le=1e12)] | Literal["theory", "self-concordant"] | None

@@ -20,7 +20,7 @@ from prudent.campaigns.configuration import (
 )
 from prudent.campaigns.features import check_features, check_width, encode, places_of, with_defaults
 from prudent.campaigns.rows import Floats, Given, RowReader
-from prudent.campaigns.values import DISJOINT_FLOATS_MAX, InvalidConfigurationError, known
+from prudent.campaigns.values import DISJOINT_FLOATS_MAX, InvalidConfigurationError, check_value, known, own_value
 from prudent.campaigns.vocabulary import Draft
 from prudent.core.encoding import Encoder
 from prudent.core.measures import Measure
@@ -170,6 +170,8 @@ def _check_arms(resolved: CampaignConfiguration) -> list[ArmConfiguration]:
         if arm.arm_id in seen:
             raise InvalidConfigurationError(f"arms.{position}.arm_id", "duplicate arm_id")
         seen.add(arm.arm_id)
+        check_value(arm.value, (one.value for one in resolved.arms[:1]), f"arms.{position}.value")
+        arm = arm.model_copy(update={"value": own_value(arm.arm_id, arm.value)})  # as it is stored
         row = arm_row(resolved, arm.features, f"arms.{position}.features", reader, draft)
         if row is not None and isinstance(arm.features, dict):
             values = reader.canonical(row, arm.features)

@@ -2,8 +2,10 @@
 
 import json
 import re
+from collections.abc import Iterable
 from typing import Annotated, Any, TypeVar
 
+import orjson
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
 from prudent.identifiers import ID_PATTERN
@@ -134,4 +136,58 @@ FeatureObject = Annotated[
 ]
 FeatureValues = FeatureObject | Features
 """Features as requests send them. Which names there are, and what they take, is the campaign's to say."""
+VALUE_BYTES_MAX = 16_384
+_KINDS: dict[type, str] = {
+    str: "a string",
+    bool: "a boolean",
+    int: "a number",
+    float: "a number",
+    dict: "an object",
+    list: "an array",
+}
+
+
+def _is_arm_value(value: object) -> object:
+    """Infinities, NaN and integers that other readers of JSON would round are refused, wherever they are in it."""
+    try:
+        text = orjson.dumps(value)
+    except TypeError:  # orjson's own is one
+        text = b""
+    if not text or orjson.loads(text) != value:
+        raise ValueError("must be JSON, with finite numbers of at most 64 bits")
+    if len(text) > VALUE_BYTES_MAX:
+        raise ValueError(f"must have at most {VALUE_BYTES_MAX} bytes as JSON")
+    return value
+
+
+ArmValue = Annotated[
+    Any,
+    AfterValidator(_is_arm_value),
+    Field(
+        description="What the application shows or does for this arm: any JSON of at most 16 KiB, of the same type for "
+        "all arms of a campaign; null, the default, stands for the arm's id. Nothing is learned from it."
+    ),
+]
+
+
+def own_value(arm_id: str, value: Any) -> Any:
+    """An arm's value of its own; None where it is the arm's id, as it is without one."""
+    return None if value == arm_id else value
+
+
+def check_value(value: Any, others: Iterable[Any], field: str) -> None:
+    """Refuse an arm's value that is of another type than those of the others. Raises InvalidConfigurationError."""
+    kind = kind_of_value(value)
+    for other in others:
+        if kind_of_value(other) != kind:
+            raise InvalidConfigurationError(
+                field, f"is {kind}, but that of another arm is {kind_of_value(other)}: all must be of one type"
+            )
+
+
+def kind_of_value(value: Any) -> str:
+    """The JSON type of an arm's value, in words; None stands for the arm's id, a string."""
+    return "a string" if value is None else _KINDS[type(value)]
+
+
 RewardValue = Annotated[float, Field(ge=-REWARD_MAX, le=REWARD_MAX)]

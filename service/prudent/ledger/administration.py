@@ -17,7 +17,7 @@ from prudent.campaigns import (
     stored,
 )
 from prudent.campaigns.resolution import arm_row, check_size
-from prudent.campaigns.values import ARMS_MAX
+from prudent.campaigns.values import ARMS_MAX, check_value
 from prudent.errors import ConflictError, InvalidCommandError, NotFoundError
 from prudent.ledger.commands import (
     AddArm,
@@ -37,7 +37,7 @@ from prudent.ledger.outcomes import CorrectionReceipt
 from prudent.store import campaigns, categories, decisions, keys, log
 from prudent.store.campaigns import CampaignRow
 from prudent.store.statements import features_to_bytes
-from prudent.store.tables import ArmRow, CategoryRow
+from prudent.store.tables import ArmRow, CategoryRow, value_to_text
 
 Administration = (
     CreateCampaign
@@ -137,9 +137,9 @@ def _create(command: CreateCampaign, connection: Connection, now: int) -> Campai
     rows = []
     for position, arm in enumerate(configuration.arms):
         features = arm_row(configuration, arm.features, f"arms.{position}.features", reader, draft)
-        rows.append(
-            ArmRow(key, position, arm.arm_id, "active", None if features is None else features_to_bytes(features), 0)
-        )
+        stored_features = None if features is None else features_to_bytes(features)
+        value = value_to_text(arm.value)
+        rows.append(ArmRow(key, position, arm.arm_id, "active", stored_features, 0, value=value))
     campaigns.insert_arms(connection, rows)
     categories.insert_categories(connection, (CategoryRow(key, *one) for one in draft.added))
     return _record(connection, key, created=True)
@@ -207,15 +207,20 @@ def _add_arm(command: AddArm, connection: Connection, _now: int) -> CampaignReco
         if arm.arm_id == command.arm_id:
             if arm.features != features:
                 raise ConflictError("an arm with this id already exists with different features", field="arm_id")
+            if arm.value != value_to_text(command.value):
+                raise ConflictError("an arm with this id already exists with a different value", field="arm_id")
             return _with_arms(connection, row)
     if len(arms) >= ARMS_MAX:
         raise InvalidCommandError(f"a campaign has at most {ARMS_MAX} arms", field="arm_id")
     try:
         check_size(configuration, len(arms) + 1, "arm_id")
+        check_value(command.value, (arm.parsed_value for arm in arms[:1]), "value")
     except InvalidConfigurationError as error:
         raise InvalidCommandError(error.message, field=error.field) from None
     categories.insert_categories(connection, (CategoryRow(row.key, *one) for one in draft.added))
-    campaigns.insert_arms(connection, [ArmRow(row.key, len(arms), command.arm_id, "active", features, 0, row.head)])
+    value = value_to_text(command.value)
+    added = ArmRow(row.key, len(arms), command.arm_id, "active", features, 0, row.head, value)
+    campaigns.insert_arms(connection, [added])
     campaigns.update_campaign(connection, row.key, {})
     return _record(connection, row.key, created=True)
 
@@ -239,8 +244,15 @@ def _change_arm(command: ChangeArm, connection: Connection, _now: int) -> Campai
     arms = campaigns.read_arms(connection, [row.key])[row.key]
     for arm in arms:
         if arm.arm_id == command.arm_id:
-            if arm.status != command.status:
-                campaigns.update_arm(connection, row.key, arm.position, {"status": command.status})
+            values: dict[str, str | None] = {} if command.status is None else {"status": command.status}
+            if command.changes_value:
+                try:
+                    check_value(command.value, (one.parsed_value for one in arms if one is not arm), "value")
+                except InvalidConfigurationError as error:
+                    raise InvalidCommandError(error.message, field=error.field) from None
+                values["value"] = value_to_text(command.value)
+            if any(getattr(arm, name) != value for name, value in values.items()):
+                campaigns.update_arm(connection, row.key, arm.position, values)
                 campaigns.update_campaign(connection, row.key, {})
             return _record(connection, row.key)
     raise no_arm(command.arm_id, (arm.arm_id for arm in arms))

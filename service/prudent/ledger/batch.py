@@ -150,7 +150,7 @@ class Batch:
             return selection.select(state, request, decision_id, digest, self.basis.now, self.writes, draft=draft)
         if earlier.key != state.key or earlier.request_digest != digest:
             raise ConflictError("this decision_id was already used for a different request", field="decision_id")
-        return selection.repeat_decision(earlier, state.campaign_id)
+        return selection.repeat_decision(earlier, state.campaign_id, state.value_of(earlier.arm_id))
 
     def _select_for(self, subject: str, state: CampaignState, command: Select) -> Result:
         """The decision that stands for a subject, or the first one."""
@@ -166,7 +166,7 @@ class Batch:
         if earlier.key != state.key:
             raise ConflictError("the id of this subject's decision is used in another campaign", field="subject")
         if earlier.activated_at == NOT_ACTIVATED and not command.is_deferred:
-            earlier = self.writes.activate(state, earlier, self.basis.now)
+            earlier = rewards.activate(state, earlier, self.basis.now, self.writes)
         return selection.repeat_for_subject(earlier, state, command)
 
     def _reward(self, command: Reward) -> Result:
@@ -203,7 +203,7 @@ class Batch:
             if decision is None:
                 raise self._missing(command.decision_id, state)
             if decision.activated_at == NOT_ACTIVATED:
-                self.writes.activate(state, decision, self.basis.now)
+                rewards.activate(state, decision, self.basis.now, self.writes)
         return None
 
     def _reward_of(self, subject: str, state: CampaignState, command: Reward) -> Result:

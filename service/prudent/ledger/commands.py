@@ -15,7 +15,7 @@ Nobody changes a message. Those of the hot path are not frozen all the same: tha
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import orjson
@@ -295,15 +295,18 @@ class AddArm(SingleCommand):
     campaign_id: str
     arm_id: str
     features: Given | None = None
+    value: Any = None
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeArm(SingleCommand):
-    """Pause, retire or reactivate an arm."""
+    """Pause, retire or reactivate an arm, or give it another value, if `changes_value`. status: None leaves it."""
 
     campaign_id: str
     arm_id: str
-    status: ArmStatus
+    status: ArmStatus | None = None
+    value: Any = None
+    changes_value: bool = False
 
 
 @dataclass(frozen=True, slots=True)

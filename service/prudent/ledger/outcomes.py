@@ -35,14 +35,16 @@ class ScoredArm:
 
 
 class Decision(NamedTuple):
-    """The answer to Select. row: what is stored of it; arms: every candidate, best first, if asked by ``explain``.
+    """The answer to Select.
 
-    For a subject only: is_repeated, whether it was decided before; is_available, whether the request could still have
-    its arm chosen.
+    row: what is stored of it; value: of its arm; arms: every candidate, best first, if asked by ``explain``. For a
+    subject only: is_repeated, whether it was decided before; is_available, whether the request could still have its arm
+    chosen.
     """
 
     row: DecisionRow
     campaign_id: str
+    value: Any
     arms: Sequence[ScoredArm] | None
     is_repeated: bool | None = None
     is_available: bool | None = None

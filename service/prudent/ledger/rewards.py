@@ -40,6 +40,15 @@ def repeat_reward(state: CampaignState, command: Reward, recorded: LogRow) -> Re
     return _receipt(state, recorded, duplicate=True)
 
 
+def activate(state: CampaignState, decision: DecisionRow, now: int, writes: Writes) -> DecisionRow:
+    """A decision as it is once it has been shown: a play, whose deadline runs. It must not be activated yet."""
+    shown = decision._replace(activated_at=now, due_at=state.due_at(now))
+    made_now = shown.decision_id in writes.decisions
+    (writes.decisions if made_now else writes.activated)[shown.decision_id] = shown
+    writes.add_play(state, shown.arm_id)
+    return shown
+
+
 def expire(state: CampaignState, decision: DecisionRow, now: int, writes: Writes) -> bool:
     """Learn the default reward of an unrewarded decision whose deadline has passed; whether it was learned."""
     default = state.configuration.reward.default
@@ -74,7 +83,7 @@ def _append(
 ) -> LogRow:
     _check_stored(state, decision, arm_id)
     if decision.activated_at == NOT_ACTIVATED:
-        decision = writes.activate(state, decision, now)
+        decision = activate(state, decision, now, writes)
     row = writes.append(
         state,
         LogRow(

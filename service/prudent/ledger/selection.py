@@ -116,19 +116,20 @@ def select(
         writes.add_play(state, row.arm_id)
     if draft is not None:
         writes.learn_categories(state, draft)
-    return Decision(row, state.campaign_id, arms)
+    return Decision(row, state.campaign_id, state.value_of(row.arm_id), arms)
 
 
-def repeat_decision(row: DecisionRow, campaign_id: str) -> Decision:
-    """A stored decision, as it was answered."""
+def repeat_decision(row: DecisionRow, campaign_id: str, value: Any) -> Decision:
+    """A stored decision, as it was answered, with the value that its arm has now."""
     arms = None if row.explanation is None else [ScoredArm(**arm) for arm in orjson.loads(row.explanation)]
-    return Decision(row, campaign_id, arms)
+    return Decision(row, campaign_id, value, arms)
 
 
 def repeat_for_subject(row: DecisionRow, state: CampaignState, request: Select) -> Decision:
     """The decision that stands for a subject, whatever else the request says."""
     is_available = can_choose(state, request, row.arm_id)
-    return repeat_decision(row, state.campaign_id)._replace(is_repeated=True, is_available=is_available)
+    decision = repeat_decision(row, state.campaign_id, state.value_of(row.arm_id))
+    return decision._replace(is_repeated=True, is_available=is_available)
 
 
 def can_choose(state: CampaignState, request: Select, arm_id: str) -> bool:

@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import structlog
@@ -142,6 +142,10 @@ class CampaignState:
         timeout = self.configuration.reward.timeout_seconds
         return None if timeout is None else shown_at + round(timeout * 1e6)
 
+    def value_of(self, arm_id: str) -> Any:
+        """What the application shows or does for an arm: its value, or else its id."""
+        return self.values.get(arm_id, arm_id)
+
     def fold_digest(self, last: FoldRow | None) -> bytes:
         """Digest of what the state after this row depends on: a snapshot is valid only with the same digest.
 
@@ -195,6 +199,7 @@ class CampaignState:
             for row, features in zip(rows, own, strict=True)
         ]
         self.by_id = {arm.arm_id: arm for arm in self.arms}
+        self.values = {row.arm_id: row.parsed_value for row in rows if row.value is not None}
         self.inactive = {arm.arm_id: arm.status for arm in self.arms if arm.status != "active"}
         self.plays = [row.plays for row in rows]
         self._is_warm = False
@@ -292,14 +297,6 @@ class Writes:
         state.plays[arm.position] += 1
         place = (state.key, arm.position)
         self.plays[place] = self.plays.get(place, 0) + 1
-
-    def activate(self, state: CampaignState, decision: DecisionRow, now: int) -> DecisionRow:
-        """Have a decision that is not activated yet shown from now on: it is a play, and its deadline runs."""
-        shown = decision._replace(activated_at=now, due_at=state.due_at(now))
-        made_now = shown.decision_id in self.decisions
-        (self.decisions if made_now else self.activated)[shown.decision_id] = shown
-        self.add_play(state, shown.arm_id)
-        return shown
 
     def append(self, state: CampaignState, row: LogRow, *, later: bool = False) -> LogRow:
         """Assign the next sequence number to a row, learn it unless the campaign is paused, and keep it for the log.

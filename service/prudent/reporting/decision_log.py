@@ -64,7 +64,10 @@ def find_decision(connection: Connection, decision_id: str) -> FoundDecision | N
     if row is None or campaign is None or campaign.campaign_id is None:
         return None
     rewarded = log.find_observations(connection, [decision_id])
-    return FoundDecision(repeat_decision(row, campaign.campaign_id), bool(rewarded))
+    arms = campaigns.read_arms(connection, [row.key])[row.key]
+    values = {arm.arm_id: arm.parsed_value for arm in arms if arm.value is not None}
+    decision = repeat_decision(row, campaign.campaign_id, values.get(row.arm_id, row.arm_id))
+    return FoundDecision(decision, bool(rewarded))
 
 
 def read_decisions(

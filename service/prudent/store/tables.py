@@ -10,6 +10,7 @@ the same public id cannot meet the old one's state. The log (``observations``) i
 from types import NoneType
 from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
 
+import orjson
 from sqlalchemy import (
     BigInteger,
     CheckConstraint,
@@ -75,6 +76,17 @@ class ArmRow(NamedTuple):
     features: bytes | None
     plays: int  # exact until the warm-up is over, then a lower bound
     since: int = 0  # the log's head when it was registered: what came before does not count for the floor
+    value: str | None = None  # JSON; null for the arm's id
+
+    @property
+    def parsed_value(self) -> Any:
+        """The value of its own; None for the arm's id."""
+        return None if self.value is None else orjson.loads(self.value)
+
+
+def value_to_text(value: Any) -> str | None:
+    """An arm's value as it is stored; None for none of its own."""
+    return None if value is None else orjson.dumps(value).decode()
 
 
 class DecisionRow(NamedTuple):

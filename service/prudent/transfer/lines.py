@@ -15,12 +15,20 @@ from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, 
 
 from prudent.campaigns import ArmId, CampaignConfiguration, CampaignId, DecisionId, Schema
 from prudent.campaigns.features import CATEGORY_LENGTH_MAX, NUMBER_MAX
-from prudent.campaigns.values import ARMS_MAX, DIMENSION_MAX, INTEGER_MAX, FeatureObject, Identifier, RewardValue
+from prudent.campaigns.values import (
+    ARMS_MAX,
+    DIMENSION_MAX,
+    INTEGER_MAX,
+    ArmValue,
+    FeatureObject,
+    Identifier,
+    RewardValue,
+)
 from prudent.core.exploration import Reason
 from prudent.ledger.commands import ArmStatus, CampaignStatus
 from prudent.ledger.outcomes import ScoredArm
 from prudent.store.candidates import LoggedCandidates
-from prudent.store.tables import NOT_ACTIVATED, OBSERVATION, ArmRow, CategoryRow, DecisionRow, LogRow
+from prudent.store.tables import NOT_ACTIVATED, OBSERVATION, ArmRow, CategoryRow, DecisionRow, LogRow, value_to_text
 from prudent.transfer.candidates import CandidateLines, written
 
 MEDIA_TYPE = "application/x-ndjson"
@@ -125,6 +133,7 @@ class ArmLine(Schema):
     features: LogFeatures | None
     plays: Count
     since: Count = 0
+    value: ArmValue = None
 
 
 class ObservationLine(Schema):
@@ -241,7 +250,14 @@ def write_arm(row: ArmRow, show: ShowRow) -> bytes:
     features = None if row.features is None else show(row.features)
     return write(
         "arm",
-        {"arm_id": row.arm_id, "status": row.status, "features": features, "plays": row.plays, "since": row.since},
+        {
+            "arm_id": row.arm_id,
+            "status": row.status,
+            "features": features,
+            "plays": row.plays,
+            "since": row.since,
+            "value": row.parsed_value,
+        },
     )
 
 
@@ -285,7 +301,8 @@ def write_decision(
 
 def arm_row(line: ArmLine, position: int, features: bytes | None) -> ArmRow:
     """The row that the line was written from, its key not known yet."""
-    return ArmRow(0, position, line.arm_id, line.status, features, line.plays, line.since)
+    value = value_to_text(line.value)
+    return ArmRow(0, position, line.arm_id, line.status, features, line.plays, line.since, value)
 
 
 def log_row(line: ObservationLine, key: int, features: bytes) -> LogRow:

@@ -19,7 +19,7 @@ from prudent.campaigns import (
 )
 from prudent.campaigns.configuration import SharedModel
 from prudent.campaigns.resolution import arm_row, check_size
-from prudent.campaigns.values import RepeatedNameError, refuse_repeated_names
+from prudent.campaigns.values import RepeatedNameError, check_value, refuse_repeated_names
 from prudent.errors import InvalidCommandError
 from prudent.ledger.amendments import is_setting
 from prudent.ledger.importing import BeginImport, FinishImport, Import, ImportDecisions, ImportObservations
@@ -203,6 +203,10 @@ class CampaignFile:
             raise DamagedFileError(line, f"is arm {position + 1}, but the header says {self._header.arms}")
         created = self._header.creation.arms
         features = self._arm_features(found, line)
+        try:
+            check_value(found.value, (arm.parsed_value for arm in list(self._arms.values())[:1]), "value")
+        except InvalidConfigurationError as error:
+            raise DamagedFileError(line, f"{error.field}: {error.message}") from None
         if position < len(created):
             draft, arm = Draft(self._vocabulary), created[position]
             row = arm_row(self._header.creation, arm.features, "features", self._reader, draft)
