@@ -35,6 +35,7 @@ from prudent.errors import InvalidCommandError, NotFoundError
 from prudent.identifiers import ID_PATTERN
 from prudent.ledger.access import LedgerAccess
 from prudent.ledger.commands import Activate, Command, Correct, Reward, Select
+from prudent.ledger.missing import NO_DECISION
 from prudent.ledger.outcomes import Failed
 from prudent.observability.logs import request_id
 from prudent.reporting.decision_log import find_decision
@@ -143,7 +144,7 @@ def decision_routes(ledger: LedgerAccess, read: Reader, bodies: Bodies) -> APIRo
         """Read a decision as it was answered, and whether it has been rewarded."""
         found = await read(find_decision, decision_id)
         if found is None:
-            raise NotFoundError("there is no such decision")
+            raise NotFoundError(NO_DECISION)
         return json_reply(render_found(found))
 
     @router.post(

@@ -233,6 +233,10 @@ class RewardRules(Schema):
         Field(description="Learned as the reward once the timeout has passed; needs timeout_seconds."),
     ] = None
 
+    def due_at(self, shown_at: int) -> int | None:
+        """The deadline for the reward of a decision that is shown then, in microseconds; None if there is none."""
+        return None if self.timeout_seconds is None else shown_at + round(self.timeout_seconds * 1e6)
+
 
 class Assignment(Schema):
     """What a request for a subject is answered with."""

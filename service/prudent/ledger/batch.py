@@ -150,7 +150,7 @@ class Batch:
             return selection.select(state, request, decision_id, digest, self.basis.now, self.writes, draft=draft)
         if earlier.key != state.key or earlier.request_digest != digest:
             raise ConflictError("this decision_id was already used for a different request", field="decision_id")
-        return selection.repeat_decision(earlier, state.campaign_id, state.value_of(earlier.arm_id))
+        return selection.repeat_decision(earlier, state.campaign_id, state.values.get(earlier.arm_id, earlier.arm_id))
 
     def _select_for(self, subject: str, state: CampaignState, command: Select) -> Result:
         """The decision that stands for a subject, or the first one."""

@@ -42,7 +42,7 @@ def repeat_reward(state: CampaignState, command: Reward, recorded: LogRow) -> Re
 
 def activate(state: CampaignState, decision: DecisionRow, now: int, writes: Writes) -> DecisionRow:
     """A decision as it is once it has been shown: a play, whose deadline runs. It must not be activated yet."""
-    shown = decision._replace(activated_at=now, due_at=state.due_at(now))
+    shown = decision._replace(activated_at=now, due_at=state.configuration.reward.due_at(now))
     made_now = shown.decision_id in writes.decisions
     (writes.decisions if made_now else writes.activated)[shown.decision_id] = shown
     writes.add_play(state, shown.arm_id)

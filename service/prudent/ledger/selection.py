@@ -107,7 +107,7 @@ def select(
         request_digest=digest,
         explanation=None if arms is None else orjson.dumps(arms).decode(),
         created_at=now,
-        due_at=None if request.is_deferred else state.due_at(now),
+        due_at=None if request.is_deferred else state.configuration.reward.due_at(now),
         candidates=logged,
         activated_at=NOT_ACTIVATED if request.is_deferred else None,
     )
@@ -116,7 +116,7 @@ def select(
         writes.add_play(state, row.arm_id)
     if draft is not None:
         writes.learn_categories(state, draft)
-    return Decision(row, state.campaign_id, state.value_of(row.arm_id), arms)
+    return Decision(row, state.campaign_id, state.values.get(row.arm_id, row.arm_id), arms)
 
 
 def repeat_decision(row: DecisionRow, campaign_id: str, value: Any) -> Decision:
@@ -128,7 +128,7 @@ def repeat_decision(row: DecisionRow, campaign_id: str, value: Any) -> Decision:
 def repeat_for_subject(row: DecisionRow, state: CampaignState, request: Select) -> Decision:
     """The decision that stands for a subject, whatever else the request says."""
     is_available = can_choose(state, request, row.arm_id)
-    decision = repeat_decision(row, state.campaign_id, state.value_of(row.arm_id))
+    decision = repeat_decision(row, state.campaign_id, state.values.get(row.arm_id, row.arm_id))
     return decision._replace(is_repeated=True, is_available=is_available)
 
 

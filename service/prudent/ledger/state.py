@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import structlog
@@ -77,8 +77,7 @@ class CampaignState:
         self.spending: Spending | None = None
         """As of the last batch with a select, where the campaign has a budget for exploration."""
         self._is_warm = False
-        self.revision = row.revision
-        self.subject_key = row.subject_key
+        self.revision, self.subject_key = row.revision, row.subject_key
         self.standing = Standing(row.key, row.campaign_id, row.status, row.revision, row.learn_limit, row.head)
         self.command_seconds = 0.0
         """What a command took lately, on average."""
@@ -136,15 +135,6 @@ class CampaignState:
         active = (plays for arm, plays in zip(self.arms, self.plays, strict=True) if arm.status == "active")
         self._is_warm = all(plays >= warmup for plays in active)
         return not self._is_warm
-
-    def due_at(self, shown_at: int) -> int | None:
-        """The deadline for the reward of a decision that is shown at this time; None if there is none."""
-        timeout = self.configuration.reward.timeout_seconds
-        return None if timeout is None else shown_at + round(timeout * 1e6)
-
-    def value_of(self, arm_id: str) -> Any:
-        """What the application shows or does for an arm: its value, or else its id."""
-        return self.values.get(arm_id, arm_id)
 
     def fold_digest(self, last: FoldRow | None) -> bytes:
         """Digest of what the state after this row depends on: a snapshot is valid only with the same digest.
