@@ -231,14 +231,14 @@ def _several_processes(workers: int) -> Iterator[None]:
         yield
         return
     from prudent.observability.multiprocess import FOLDER_VARIABLE
-    from prudent.processes.supervision import ledger_process
+    from prudent.processes.supervision import LedgerNotStartedError, ledger_process
 
     with tempfile.TemporaryDirectory(prefix="prudent-metrics-") as folder:
         os.environ[FOLDER_VARIABLE] = folder
         try:
             with ledger_process(Path(folder)):
                 yield
-        except RuntimeError as error:
+        except LedgerNotStartedError as error:
             fail(str(error))
 
 

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import httpx
 import psutil
+import pytest
 
+from prudent.processes.supervision import LedgerNotStartedError, ledger_process
 from tests.conftest import MakeServer
 from tests.promises import Promise, length
 from tests.servers import Server
@@ -127,15 +129,21 @@ def test_the_ledgers_socket_is_for_its_user_only(make_server: MakeServer, sqlite
     assert not list(tmp_path.glob("prudent-*"))
 
 
-def test_a_ledger_that_cannot_start_is_said_to_at_once(sqlite_database: str, tmp_path: Path) -> None:
-    """A server that waits for ever for its ledger looks like one that starts slowly."""
+def test_a_folder_with_a_long_name_is_no_obstacle(
+    make_server: MakeServer, sqlite_database: str, tmp_path: Path
+) -> None:
+    """The path of a socket may have a hundred bytes or so, and some systems' temporary folders have as many."""
     long = tmp_path / ("x" * 100)
     long.mkdir()
-    server = Server(sqlite_database, tmp_path / "log", workers=2, environment={"TMPDIR": str(long)})
-    server.start(wait=False)
-    assert server.process is not None
-    assert server.process.wait(30) == 1
-    assert "too long for a socket: set TMPDIR to a shorter one" in " ".join(server.log().split())
+    server = make_server(sqlite_database, workers=2, environment={"TMPDIR": str(long)})
+    processes_of(server)
+
+
+def test_a_ledger_that_does_not_start_is_told_at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A server that waits for ever for its ledger looks like one that starts slowly."""
+    monkeypatch.setenv("PRUDENT_DATABASE_URL", "nonsense")
+    with pytest.raises(LedgerNotStartedError, match="its log says why"), ledger_process(tmp_path):
+        pass
 
 
 def test_a_ledger_that_hangs_makes_the_server_unready(make_server: MakeServer, sqlite_database: str) -> None:

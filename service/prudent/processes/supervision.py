@@ -22,8 +22,12 @@ STOP_SECONDS_MAX = 10.0
 """To finish what is queued and write snapshots."""
 SHORT_LIFE_SECONDS = 1.0
 """A process that ends sooner would end again: the next one waits as long."""
-PATH_BYTES_MAX = 100
-"""Of a Unix socket's path; systems allow a little over a hundred."""
+FOLDER_BYTES_MAX = 80
+"""Of the folder for temporary files, so that the socket's path is one: systems allow a little over a hundred."""
+
+
+class LedgerNotStartedError(RuntimeError):
+    """The ledger's process has ended before it could be reached."""
 
 
 class LedgerProcess:
@@ -44,11 +48,11 @@ class LedgerProcess:
         return process, control
 
     def start(self) -> None:
-        """Wait until the ledger can be reached. Raises RuntimeError if its process ends instead."""
+        """Wait until the ledger can be reached. Raises LedgerNotStartedError."""
         try:
             self._control.recv()
         except EOFError:
-            raise RuntimeError("the ledger's process has not started: its log says why") from None
+            raise LedgerNotStartedError("the ledger's process has not started: its log says why") from None
         self._watcher.start()
 
     def stop(self) -> None:
@@ -80,12 +84,12 @@ class LedgerProcess:
 def ledger_process(metrics_folder: Path) -> Iterator[None]:
     """A process that has the ledger; those that speak HTTP find its socket by the environment.
 
-    Raises RuntimeError if it does not start.
+    Raises LedgerNotStartedError.
     """
-    with tempfile.TemporaryDirectory(prefix="prudent-") as folder:
+    usual = tempfile.gettempdir()
+    place = usual if len(os.fsencode(usual)) <= FOLDER_BYTES_MAX else "/tmp"  # noqa: S108  # the folder in it is ours
+    with tempfile.TemporaryDirectory(prefix="prudent-", dir=place) as folder:
         path = Path(folder) / "ledger"
-        if len(os.fsencode(path)) > PATH_BYTES_MAX:
-            raise RuntimeError(f"{path} is too long for a socket: set TMPDIR to a shorter one")
         os.environ[LEDGER_SOCKET_VARIABLE] = str(path)
         process = LedgerProcess(path, metrics_folder)
         try:
