@@ -97,7 +97,7 @@ def test_the_activation_belongs_to_the_request(api: httpx.Client) -> None:
 
 def test_it_moves_with_its_campaign(api: httpx.Client) -> None:
     """What was never shown would be defaulted after a move."""
-    campaign = create(api, multi_armed(reward=SOON))
+    campaign = create(api, multi_armed(reward={"timeout_seconds": 3600, "default": 0}))
     ids = [select(api, campaign, activation="deferred")["decision_id"] for _ in range(3)]
     activate(api, ids[0])
     reward(api, ids[1], 1)
@@ -106,7 +106,8 @@ def test_it_moves_with_its_campaign(api: httpx.Client) -> None:
     api.delete(f"/campaigns/{campaign}", params={"confirm": campaign})
     headers = {"Content-Type": "application/x-ndjson"}
     assert api.post("/import", content=exported.content, headers=headers).status_code == 201
-    assert counts(api, campaign)[0] == before[0] == 2
+    assert counts(api, campaign) == before == (2, 1, 0)
+    assert ok(api.get(f"/decisions/{ids[2]}"))["due_at"] is None
     assert reward(api, ids[2], 1)["duplicate"] is False
     again = api.get(f"/campaigns/{campaign}/export").text.splitlines()
     activations = [line.partition('"activation":')[2][:11] for line in again if '"kind":"decision"' in line]
