@@ -40,8 +40,8 @@ async def _call(streams: Streams, request: bytes) -> tuple[int, bytes]:
     return reply
 
 
-async def _pairs(port: int, payload: Payload, seconds: float, rate: float) -> tuple[list[float], int]:
-    """Milliseconds of each pair from when it was due, and how many failed."""
+async def pairs(port: int, payload: Payload, seconds: float, rate: float) -> tuple[list[float], int]:
+    """Milliseconds of each pair from when it was due, `rate` of them a second; and how many failed."""
     address = f"{HOST}:{port}"
     selects = [encode("/select", address, body) for body in payload.selects]
     idle: asyncio.Queue[Streams] = asyncio.Queue()
@@ -82,7 +82,7 @@ def open_loop(seconds: float, directory: Path, rate: float = RATE) -> list[Row]:
             payload.reply_sizes(client)
         before = sync_ms(directory)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            latencies, failures = runner.run(_pairs(server.port, payload, seconds, rate))
+            latencies, failures = runner.run(pairs(server.port, payload, seconds, rate))
         after = sync_ms(directory)
     p50, p99 = np.percentile(latencies, [50, 99])
     return [

@@ -175,11 +175,13 @@ class Change(Reply):
 class Model(Reply):
     """What a campaign has learned, from how many observations, and what is guaranteed about it.
 
+    one_pass: whether each observation is one step now, as with linucb-cr from exact_until observations on.
     conditioning, noise_scale: None with the bonuses self-scaled and self-normalized, which have neither.
     """
 
     campaign_id: str
     algorithm: str
+    one_pass: bool = False
     observations: int
     head: int
     theta: tuple[float, ...] | None = None

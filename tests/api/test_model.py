@@ -41,6 +41,7 @@ FIELDS = {
     "inside_ball",
     "regret_bound",
     "convergence",
+    "one_pass",
     "features_above_bound",
     "changes",
     "refused_rewards",

@@ -5,7 +5,14 @@ import math
 
 import pytest
 
-from prudent.campaigns import AlgorithmChange, InvalidConfigurationError, resolve, resolve_change
+from prudent.campaigns import (
+    AlgorithmChange,
+    InvalidConfigurationError,
+    repeats_creation,
+    resolve,
+    resolve_change,
+    stored,
+)
 from tests.campaigns.configurations import BOUNDS, Json, refused, requested, resolved
 
 CAUTIOUS = {"measure": "entropic", "gamma": -1}
@@ -255,6 +262,28 @@ def test_change_that_makes_no_sense() -> None:
         assert caught.value.field == "algorithm.conditioning"
     with pytest.raises(InvalidConfigurationError):
         resolve_change(resolved(algorithm={"name": "linucb"}), AlgorithmChange(conditioning=2.0))
+
+
+@pytest.mark.parametrize("algorithm", [{}, {"noise_scale": 0.5}, {"forgetting": {"half_life": 50}}])
+def test_campaigns_from_before_fits_could_end_stay_exact(algorithm: Json) -> None:
+    """An upgrade would end the exact fits of campaigns whose owners never heard of it."""
+    request = requested(algorithm=algorithm)
+    text = json.loads(resolve(request).model_dump_json())
+    del text["algorithm"]["exact_until"]
+    old = json.dumps(text)
+    assert repeats_creation(request, old)
+    assert not repeats_creation(requested(algorithm=algorithm | {"exact_until": 10_000}), old)
+    kept = stored(old)
+    assert kept.algorithm.exact_until is None
+    assert resolve(kept) == kept
+    after = resolve_change(kept, AlgorithmChange(exploration=0.5))
+    assert after.algorithm.exact_until is None
+    assert resolve_change(after, AlgorithmChange(exact_until=500)).algorithm.exact_until == 500
+    paper = json.loads(resolve(requested(algorithm=algorithm | {"exploration_rule": "optimistic"})).model_dump_json())
+    for name in ("exact_until", "exploration_rule", "floor"):
+        del paper["algorithm"][name]
+    assert stored(json.dumps(paper)).algorithm.exact_until is None
+    assert repeats_creation(request, json.dumps(paper))
 
 
 def test_resolving_leaves_the_request_alone() -> None:

@@ -85,6 +85,7 @@ LOSS = MEASURE.loss
 PLAIN: dict[str, tuple[Measure, Callable[[int], Estimator]]] = {
     "ridge": (Mean(), lambda blocks: Ridge(blocks, 3, 1.0)),
     "exact": (MEASURE, lambda blocks: ExactMinimizer(LOSS, blocks, 3, 1.0, None)),
+    "exact until 33": (MEASURE, lambda blocks: ExactMinimizer(LOSS, blocks, 3, 1.0, None)),
     "online": (MEASURE, lambda blocks: OnlineGradient(LOSS, blocks, 3, 1.0, None, 1.0, 5, "theory", 0.1, 8)),
     "onepass": (MEASURE, lambda blocks: OnePass(LOSS, blocks, 3, 1.0, None, 8)),
 }
@@ -102,6 +103,7 @@ def policy(kind: str, blocks: int) -> Policy:
         blocks_at_creation=blocks,
         arms=blocks,
         centred=kind.endswith("centred"),
+        exact_until=33 if "until" in kind else None,
     )
 
 

@@ -13,7 +13,7 @@ from prudent.core.policy import Policy
 from prudent.core.scaling import MILESTONES, NORMAL_RANGE, center_and_scale
 
 FEATURES = [Feature("age", "number", None, None), Feature("plan", "category", positions=2, has_other=True)]
-ESTIMATORS = ["ridge", "one-pass", "exact"]
+ESTIMATORS = ["ridge", "one-pass", "exact", "exact until 40"]
 
 
 def fresh(kind: str, blocks: int) -> Estimator:
@@ -48,6 +48,7 @@ def policy(kind: str = "ridge") -> Policy:
         centred=True,
         fresh_estimator=lambda blocks: fresh(kind, blocks),
         keeps_seen=True,
+        exact_until=40 if "until" in kind else None,
     )
 
 

@@ -289,6 +289,10 @@ class ModelReply(BaseModel):
 
     campaign_id: str
     algorithm: str
+    one_pass: bool = Field(
+        description="Whether each observation is one step now, and looked at once: always with linucb-onepass-cr, with "
+        "linucb-cr from exact_until observations on."
+    )
     observations: int = Field(description=OBSERVATIONS)
     head: int = Field(description=HEAD)
     feature_names: list[str] = Field(
@@ -339,7 +343,7 @@ class ModelReply(BaseModel):
         description="Rewards refused one after the other, since the last row of the log, by the worker that answers."
     )
     warnings: list[str]
-    state_digest: str | None = Field(description="Digest of the state's bytes; null for the exact minimiser.")
+    state_digest: str | None = Field(description="Digest of the state's bytes; null while fits are exact.")
 
 
 class KnownFeatureReply(BaseModel):

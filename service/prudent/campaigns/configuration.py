@@ -14,6 +14,7 @@ from prudent.campaigns.values import (
     ARMS_MAX,
     DESCRIPTION_MAX,
     DIMENSION_MAX,
+    EXACT_UNTIL_MAX,
     INTEGER_MAX,
     ArmId,
     ArmValue,
@@ -130,6 +131,16 @@ ForgettingRule = Annotated[
     Forgetting | None,
     Field(description="Null: nothing is forgotten. linucb, linucb-onepass-cr, and linucb-cr for measures with a loss."),
 ]
+ExactUntil = Annotated[
+    int | None,
+    Field(
+        ge=1,
+        le=EXACT_UNTIL_MAX,
+        description="linucb-cr: learns its first so many observations by exact fits, and later ones by one pass from "
+        "there, without their history; null: exact fits always. By default 10,000 with the randomized rule, else null; "
+        "always null for measures learned in stages and with the bonus self-normalized.",
+    ),
+]
 AlgorithmName = Literal["linucb", "linucb-cr", "linucb-ogd-cr", "linucb-onepass-cr"]
 
 
@@ -159,6 +170,7 @@ class Algorithm(Schema):
     uniform_share: UniformShare = 0.0
     budget: Budget = None
     forgetting: ForgettingRule = None
+    exact_until: ExactUntil = None
     parameter_bound: Annotated[Positive, Field(description="S, bound on the parameter's norm.")] | None = None
     projection: Annotated[bool, Field(description="Keep the estimate's norm within parameter_bound.")] = True
     feature_bound: Annotated[Positive, Field(description="L, bound on the features' norm.")] = 1.0
@@ -217,6 +229,7 @@ class AlgorithmChange(Schema):
     uniform_share: UniformShare = 0.0
     budget: Budget = None
     forgetting: ForgettingRule = None
+    exact_until: ExactUntil = None
 
 
 class RewardRules(Schema):

@@ -47,6 +47,7 @@ def build_policy(creation: CampaignConfiguration, current: CampaignConfiguration
         fresh_estimator=lambda blocks: _estimator(creation, measure, blocks, feature_map.model_dimension),
         keeps_seen=not isinstance(creation.model, MultiArmedModel) and creation.model.features is not None,
         half_life=0 if creation.algorithm.forgetting is None else creation.algorithm.forgetting.half_life,
+        exact_until=creation.algorithm.exact_until,
     )
 
 

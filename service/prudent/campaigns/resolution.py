@@ -32,6 +32,8 @@ STEP_SIZE_MAX = 1e12
 """What a request may hold, so that a default can be posted again."""
 FLOOR_DEFAULT = 2.0
 """From the same simulations as the constants of `prudent.core.exploration`."""
+EXACT_UNTIL_DEFAULT = 10_000
+"""Going over to one pass then moves estimates by a few hundredths of a standard error: docs/algorithms.md."""
 WITH_LIMITS = ("self-scaled", "self-normalized")
 """The bonuses without a dial, which publish limits."""
 SELF_SCALED_ESTIMATORS = ("linucb", "linucb-cr", "linucb-onepass-cr")
@@ -74,14 +76,18 @@ def _default_rule(algorithm: Algorithm) -> ExplorationRuleName:
 
 
 def with_rule(configuration: CampaignConfiguration) -> CampaignConfiguration:
-    """A configuration that says how it explores.
+    """A configuration that says how it explores, and until when its fits are exact.
 
-    One from before there were exploration rules keeps what it was created with: the optimistic rule, without a floor.
+    One from before there were exploration rules, or an end of exact fits, keeps what it was created with: the
+    optimistic rule, without a floor, and exact fits always.
     """
-    algorithm = configuration.algorithm
-    if algorithm.exploration_rule is not None:
+    algorithm, kept = configuration.algorithm, dict[str, Any]()
+    if algorithm.exploration_rule is None:
+        kept = {"exploration_rule": "optimistic", "floor": 0.0 if algorithm.floor is None else algorithm.floor}
+    if "exact_until" not in algorithm.model_fields_set:
+        kept["exact_until"] = None  # so that it is set
+    if not kept:
         return configuration
-    kept = {"exploration_rule": "optimistic", "floor": 0.0 if algorithm.floor is None else algorithm.floor}
     return configuration.model_copy(update={"algorithm": algorithm.model_copy(update=kept)})
 
 
@@ -93,16 +99,26 @@ def stored(text: str) -> CampaignConfiguration:
 def repeats_creation(requested: CampaignConfiguration, creation: str) -> bool:
     """Whether a request is the one that a campaign was created with, stored as `creation`.
 
-    What a campaign from before there were exploration rules, or learned scales, left to the defaults is compared with
-    those of then.
+    What a campaign from before there were exploration rules, an end of exact fits, or learned scales, left to the
+    defaults is compared with those of then.
     """
     parsed = CampaignConfiguration.model_validate_json(creation)
     if parsed.algorithm.exploration_rule is None:
         requested = with_rule(requested)
+    elif "exact_until" not in parsed.algorithm.model_fields_set:
+        requested = _as_exact(requested)
     described = json.loads(creation)["model"].get("features") or []
     if any("kind" not in one for one in described):
         requested = _as_sent(requested)
     return resolve(requested) == with_rule(parsed)
+
+
+def _as_exact(requested: CampaignConfiguration) -> CampaignConfiguration:
+    """With exact fits always, as was the default before they could end."""
+    if "exact_until" in requested.algorithm.model_fields_set:
+        return requested
+    algorithm = requested.algorithm.model_copy(update={"exact_until": None})
+    return requested.model_copy(update={"algorithm": algorithm})
 
 
 def _as_sent(requested: CampaignConfiguration) -> CampaignConfiguration:
@@ -239,7 +255,10 @@ def _resolve_algorithm(requested: CampaignConfiguration, rule: ExplorationRuleNa
         )
     _check_conditioning(algorithm, measure)
     _check_forgetting(algorithm, measure)
-    updates: dict[str, object] = {"exploration_rule": rule}
+    updates: dict[str, object] = {
+        "exploration_rule": rule,
+        "exact_until": _exact_until(algorithm, rule, measure),
+    }
     if algorithm.floor is None:
         # an exploration of 0 asks for the best estimate, always
         updates["floor"] = FLOOR_DEFAULT if rule == "randomized" and algorithm.exploration > 0.0 else 0.0
@@ -262,6 +281,22 @@ def _resolve_algorithm(requested: CampaignConfiguration, rule: ExplorationRuleNa
             if getattr(algorithm, name) is not None:
                 raise InvalidConfigurationError(f"algorithm.{name}", "applies only to linucb-ogd-cr")
     return algorithm.model_copy(update=updates)
+
+
+def _exact_until(algorithm: Algorithm, rule: ExplorationRuleName, measure: Measure) -> int | None:
+    """After how many observations one pass takes over. Raises InvalidConfigurationError where it never can."""
+    never = None
+    if algorithm.name != "linucb-cr":
+        never = "applies only to linucb-cr"
+    elif measure.stages is not None:
+        never = f"the {measure.noun} is learned in stages, by fits to all observations: leave this null"
+    elif algorithm.bonus == "self-normalized":
+        never = "the bonus self-normalized needs linucb-cr's rewards, which one pass does not keep: leave this null"
+    if "exact_until" not in algorithm.model_fields_set:
+        return EXACT_UNTIL_DEFAULT if never is None and rule == "randomized" else None
+    if algorithm.exact_until is not None and never is not None:
+        raise InvalidConfigurationError("algorithm.exact_until", never)
+    return algorithm.exact_until
 
 
 def _check_limits(algorithm: Algorithm, model: Model, measure: Measure) -> None:

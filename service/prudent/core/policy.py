@@ -16,8 +16,9 @@ from prudent.core.centring import Centre
 from prudent.core.change import ChangeWatch
 from prudent.core.confidence import Confidence, ConfidenceSettings
 from prudent.core.encoding import Encoder, FeatureMap, categories_of
-from prudent.core.estimators import Estimator
+from prudent.core.estimators import Estimator, SolverCounts
 from prudent.core.estimators.blocks import check_observation
+from prudent.core.estimators.handover import minimum_of, one_pass_after, one_pass_of
 from prudent.core.exploration import Scores
 from prudent.core.floor import FloorCounts
 from prudent.core.forgetting import Forgets, Forgetting
@@ -29,23 +30,12 @@ from prudent.core.self_scaled import ScoreSums, SelfScaled
 from prudent.core.snapshot import CorruptSnapshotError, pack, unpack
 
 
-class SolverCounts(NamedTuple):
-    """Fits; those of them that did not meet the certificate; those in which the parameter bound was binding."""
-
-    fits: int
-    uncertified: int
-    bound_active: int
-
-
-_NO_FITS = SolverCounts(0, 0, 0)
-
-
 class _Learned(NamedTuple):
-    """What learning again replaces: kept until the next mark, so that it can be restored."""
+    """What learning again and going over to one pass replace: kept until the next mark, so that it can be restored."""
 
     estimator: Estimator
     centre: Centre | None
-    feature_map: Encoder
+    feature_map: FeatureMap | Encoder
     counts: SolverCounts
 
 
@@ -71,10 +61,12 @@ class Policy:
         fresh_estimator: Callable[[int], Estimator] | None = None,
         keeps_seen: bool = False,
         half_life: int = 0,
+        exact_until: int | None = None,
     ) -> None:
         """fresh_estimator: for so many blocks; required where centres and scales are learned.
 
         keeps_seen: whether to count what the learned rows held of each feature. half_life: see `Forgetting`.
+        exact_until: observations after which one pass takes over from the exact minimiser; None: never.
         """
         self.loss = measure.loss
         self.is_staged = measure.stages is not None
@@ -93,14 +85,16 @@ class Policy:
         self.forgetting: Forgetting | None = None
         """None until something is to be forgotten."""
         self._fresh_estimator = fresh_estimator
-        self._earlier_counts = _NO_FITS
+        self._earlier_counts = SolverCounts()
         self._kept: _Learned | None = None
+        self._exact_until = self.left_exact = exact_until
+        """left_exact: observations until one pass takes over; None where it never does, or has done so."""
         self.features_above_bound = 0
         self.version = 0
         """Rises with everything that may change a score."""
         self.floor_counts = FloorCounts(arms)
         self.change_watch = ChangeWatch(len(estimator.theta), arms)
-        self._marked = 0
+        self._marked = 0, self.left_exact
         self._has_marked_parts = True
         self._blocks_at_creation = blocks_at_creation
         is_self_scaled = confidence.bonus == "self-scaled"
@@ -207,13 +201,20 @@ class Policy:
     def _expect(self, blocks: Sequence[int]) -> None:
         """Look for changes by the estimates of now."""
         self._changed.update(self.estimator.refresh())
-        for block in blocks:
-            self.change_watch.renew(block, self.estimator.theta[block], self.center)
+        for block in blocks:  # while a snapshot is to come, by what does not depend on when estimates were asked for
+            is_exact = self.left_exact is not None
+            theta = minimum_of(self.estimator, block) if is_exact else self.estimator.theta[block]
+            self.change_watch.renew(block, theta, self.center)
 
     def _learn(self, block: int, x: NDArray[np.float64], reward: float) -> None:
         if self.centre is not None and self.centre.observe(reward) and self.is_centred:
             self.estimator.recenter(self.centre.value)
         self.estimator.observe(block, x, reward)
+        if self.left_exact is not None:
+            self.left_exact -= 1
+            if not self.left_exact:
+                self._keep()
+                self.estimator, self.left_exact = one_pass_after(self.estimator), None
         if dnrm2(x) > self.confidence.settings.feature_bound * (1 + 1e-12):
             self.features_above_bound += 1
 
@@ -221,16 +222,20 @@ class Policy:
         """Learn the rows so far with the centres and scales that they give."""
         if self._fresh_estimator is None or not isinstance(self.feature_map, Encoder):
             raise ValueError("centres and scales cannot be learned without a way to a fresh estimator")
-        if self._kept is None:
-            self._kept = _Learned(self.estimator, self.centre, self.feature_map, self._earlier_counts)
-        self._earlier_counts = self.solver_counts
+        self._keep()
         self.feature_map = self.feature_map.scaled_by(scaling.center, scaling.scale)
-        self.estimator = self._fresh_estimator(len(self.estimator.theta))
+        self.estimator, self.left_exact = self._fresh_estimator(len(self.estimator.theta)), self._exact_until
         self.centre = None if self._new_centre is None else self._new_centre()
         self.features_above_bound = 0
         for one in scaling.observed:
             self._learn(one.block, self.feature_map(one.row), one.reward)
         self.set_index(self.confidence.settings, self.exploration)
+
+    def _keep(self) -> None:
+        """Keep what is about to be replaced."""
+        if self._kept is None:
+            self._kept = _Learned(self.estimator, self.centre, self.feature_map, self._earlier_counts)
+        self._earlier_counts = self.solver_counts
 
     def odd_values(self, row: NDArray[np.float64]) -> tuple[int, int]:
         """How many values of a row, (n,) as the log holds it, are missing, and how many are none of the categories."""
@@ -323,7 +328,7 @@ class Policy:
         self._kept = None
         self.estimator.mark()
         self._has_marked_parts = False
-        self._marked = self.features_above_bound
+        self._marked = self.features_above_bound, self.left_exact
 
     def _mark_parts(self) -> None:
         """Mark what changes only by learning and with new arms: selects, most of what runs, need not copy it."""
@@ -341,7 +346,7 @@ class Policy:
         if self._has_marked_parts:
             for part in self._parts():
                 part.restore()
-        self.features_above_bound = self._marked
+        self.features_above_bound, self.left_exact = self._marked
         self.set_index(self.confidence.settings, self.exploration)
 
     def _parts(self) -> list[Centre | Scaling | Seen | ScoreSums | FloorCounts | ChangeWatch | Forgetting]:
@@ -366,7 +371,10 @@ class Policy:
             above_bound = int(arrays.pop("features_above_bound"))
             if "forgetting" in arrays and self.forgetting is None:
                 self.forgetting = Forgetting(0)
-            self.estimator.load(arrays)
+            if self.left_exact is None:
+                self.estimator.load(arrays)
+            else:
+                self.estimator, self.left_exact = one_pass_of(self.estimator, arrays), None
             for part in self._parts():
                 part.load(arrays)
         except (KeyError, ValueError) as error:
@@ -381,12 +389,8 @@ class Policy:
 
     @property
     def solver_counts(self) -> SolverCounts:
-        """What the estimator's solver did since the state was made; zeros where there is none."""
-        convergence = self.estimator.convergence
-        if convergence is None:
-            return _NO_FITS
-        now = (convergence.fits, convergence.uncertified, convergence.bound_active)
-        return SolverCounts(*(before + one for before, one in zip(self._earlier_counts, now, strict=True)))
+        """What solvers did since the state was made; zeros where there is none."""
+        return self._earlier_counts.plus(self.estimator.convergence)
 
     @property
     def nbytes(self) -> int:

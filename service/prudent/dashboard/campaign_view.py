@@ -240,6 +240,8 @@ def health(view: CampaignView, fault: str | None, now: int) -> list[Finding]:
             right = "The latest fit is exact: its optimality is certified."
             wrong = "The latest fit could not be certified as optimal, so the previous one stays in use."
             found.append(Finding("ok", "Fit", right) if certified else Finding("warning", "Fit", wrong))
+        elif model.one_pass:
+            found.append(Finding("ok", "Fit", "Each reward is one step from the estimate before it, without a refit."))
         found.append(Finding("note", "Guaranteed" if model.guaranteed else "No guarantee", model.guarantee_note))
     found += [Finding("note", "Configuration", one) for one in configuration_warnings(campaign.configuration)]
     if fault is None:

@@ -14,10 +14,11 @@ from prudent.campaigns import CampaignConfiguration
 from prudent.core.measures import Array
 from prudent.errors import InvalidCommandError
 from prudent.evaluation.log import CampaignLog
+from prudent.ledger.arms import Candidate
 from prudent.ledger.candidates import KnownCandidates
 from prudent.ledger.commands import Select
 from prudent.ledger.selection import find_candidates, weigh
-from prudent.ledger.state import CampaignState, Candidate, Writes
+from prudent.ledger.state import CampaignState, Writes
 from prudent.store.campaigns import CampaignRow
 from prudent.store.log import fold_row
 from prudent.store.statements import features_from_bytes

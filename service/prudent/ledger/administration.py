@@ -159,6 +159,8 @@ def _change(command: ChangeCampaign, connection: Connection, now: int) -> Campai
         if changed.algorithm.forgetting != configuration.algorithm.forgetting:
             half_life = 0 if changed.algorithm.forgetting is None else changed.algorithm.forgetting.half_life
             append_setting(connection, row.key, {"half_life": half_life}, now)
+        if changed.algorithm.exact_until != configuration.algorithm.exact_until:
+            append_setting(connection, row.key, {"exact_until": changed.algorithm.exact_until or 0}, now)
         if changed.algorithm.warmup > configuration.algorithm.warmup:
             _recount_plays(connection, row.key)
     if command.description is not None:

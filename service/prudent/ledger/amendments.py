@@ -11,11 +11,15 @@ from typing import Any
 
 import orjson
 
+from prudent.campaigns import CampaignConfiguration
+from prudent.campaigns.values import EXACT_UNTIL_MAX
 from prudent.store.log import FoldRow, value_of
 from prudent.store.tables import CONFIGURATION
 
 HALF_LIFE_MAX = 1_000_000_000
 """As the configuration has it."""
+_RANGES = {"half_life": (0, HALF_LIFE_MAX), "exact_until": (0, EXACT_UNTIL_MAX)}
+"""Of settings: least and largest value."""
 
 
 class AmendedError(Exception):
@@ -27,13 +31,22 @@ class Amendments:
     """What the rows of a log up to `until` amend.
 
     rewards: by decision, None where there is none any more. first: the first row that counts. last: the last row that
-    amends something; 0 for none.
+    amends something; 0 for none. exact_until: observations after which one pass takes over, 0 for never; None: as the
+    campaign was created.
     """
 
     until: int = 0
     rewards: dict[str, float | None] = field(default_factory=dict)
     first: int = 1
     last: int = 0
+    exact_until: int | None = None
+
+    def creation(self, created: CampaignConfiguration) -> CampaignConfiguration:
+        """The campaign as it would have been created with these amendments."""
+        if self.exact_until is None:
+            return created
+        algorithm = created.algorithm.model_copy(update={"exact_until": self.exact_until or None})
+        return created.model_copy(update={"algorithm": algorithm})
 
     def reward_of(self, row: FoldRow) -> float | None:
         """The reward to learn of an observation; None if it is not to be learned."""
@@ -47,10 +60,11 @@ def amendments_of(rows: Iterable[FoldRow], until: int) -> Amendments:
     found = Amendments(until)
     for row in rows:
         if row.kind == CONFIGURATION:
-            first = settings_of(row).get("restart")
-            if first is None:
+            settings = settings_of(row)
+            if "half_life" in settings:
                 continue
-            found.first = first
+            found.first = settings.get("restart", found.first)
+            found.exact_until = settings.get("exact_until", found.exact_until)
         else:
             found.rewards[row.decision_id or ""] = value_of(row)
         found.last = row.sequence
@@ -58,7 +72,10 @@ def amendments_of(rows: Iterable[FoldRow], until: int) -> Amendments:
 
 
 def settings_of(row: FoldRow) -> dict[str, Any]:
-    """What a row of the kind configuration sets: `half_life`, 0 for none, or `restart`, the first row that counts."""
+    """What a row of the kind configuration sets.
+
+    `half_life`, 0 for none; `exact_until`, 0 for never; or `restart`, the first row that counts.
+    """
     settings: dict[str, Any] = orjson.loads(row.detail or "{}")
     return settings
 
@@ -74,4 +91,7 @@ def is_setting(row: FoldRow) -> bool:
     ((name, value),) = settings.items()
     if not isinstance(value, int) or isinstance(value, bool):
         return False
-    return 0 <= value <= HALF_LIFE_MAX if name == "half_life" else name == "restart" and 1 <= value < row.sequence
+    if name == "restart":
+        return 1 <= value < row.sequence
+    least, largest = _RANGES.get(name, (0, -1))
+    return least <= value <= largest

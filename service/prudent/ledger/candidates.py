@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from prudent.campaigns import RowReader, Vocabulary
+from prudent.ledger.arms import Candidate
 from prudent.ledger.commands import Floats
-from prudent.ledger.state import CampaignState, Candidate
+from prudent.ledger.state import CampaignState
 from prudent.store.candidates import LoggedCandidates, pack, unpack
 from prudent.store.statements import features_from_bytes, features_to_bytes
 from prudent.store.tables import ArmRow, DecisionRow

@@ -14,11 +14,12 @@ from prudent.core.scaling import ROWS_MAX
 from prudent.core.self_normalized import SelfNormalized
 from prudent.core.theory import Constants, regret_bound
 from prudent.errors import InvalidCommandError
+from prudent.ledger.arms import Candidate
 from prudent.ledger.commands import Compare
 from prudent.ledger.explanation import feature_names, interval_of
 from prudent.ledger.outcomes import ArmChange, ArmModel, Limits, ModelReport
 from prudent.ledger.selection import score
-from prudent.ledger.state import CampaignState, Candidate
+from prudent.ledger.state import CampaignState
 
 CONDITIONAL = (
     "The interval estimate +- bonus holds for all rounds with probability 1 - delta (1 - 2 delta where arms were "
@@ -91,6 +92,7 @@ def _describe(state: CampaignState, damage: str | None) -> ModelReport:
     return ModelReport(
         campaign_id=state.campaign_id,
         algorithm=configuration.algorithm.name,
+        one_pass=is_one_pass(state),
         observations=state.sequence,
         head=state.head,
         feature_names=feature_names(state),
@@ -184,6 +186,12 @@ def frozen_at(state: CampaignState) -> int | None:
     return ROWS_MAX if scaling is not None and scaling.is_frozen else None
 
 
+def is_one_pass(state: CampaignState) -> bool:
+    """Whether each observation is one step now, and looked at once."""
+    name = state.configuration.algorithm.name
+    return name == "linucb-onepass-cr" or (name == "linucb-cr" and state.policy.estimator.has_snapshots)
+
+
 def why_not_guaranteed(state: CampaignState) -> str | None:
     """Why the bonus is an exploration rule and no confidence interval; None if it is one, conditionally."""
     algorithm = state.configuration.algorithm
@@ -193,7 +201,7 @@ def why_not_guaranteed(state: CampaignState) -> str | None:
         return _about_scores(state)
     if state.policy.forgetting is not None:
         return "With forgetting nothing is guaranteed: observations have weights that the theory does not know."
-    if algorithm.name in {"linucb-ogd-cr", "linucb-onepass-cr"}:
+    if algorithm.name == "linucb-ogd-cr" or is_one_pass(state):
         return "A streaming estimator has no finite-sample guarantee."
     if state.policy.is_staged:
         return "A measure that is learned in stages has no finite-sample guarantee."

@@ -10,8 +10,9 @@ from prudent.campaigns import Draft
 from prudent.campaigns.rows import OTHER
 from prudent.core.encoding import Encoder
 from prudent.core.exploration import Choice, Scores
+from prudent.ledger.arms import Candidate
 from prudent.ledger.outcomes import Interval, ScoredArm
-from prudent.ledger.state import CampaignState, Candidate
+from prudent.ledger.state import CampaignState
 
 CONTRIBUTIONS_MAX = 2_000
 """Contributions in one explanation, which is stored with its decision: as many of the best arms as fit have theirs."""

@@ -7,6 +7,7 @@ from typing import Any
 import structlog
 from sqlalchemy import Connection, Engine
 
+from prudent.campaigns import build_policy
 from prudent.core.snapshot import FORMAT_VERSION, CorruptSnapshotError
 from prudent.ledger.amendments import AmendedError, amendments_of
 from prudent.ledger.state import CampaignState, States
@@ -51,6 +52,8 @@ def open_state(connection: Connection, standing: Standing, held: CampaignState |
         rows = log.read_amendments(connection, key, state.target)
         if rows:
             state.amendments = amendments_of(rows, state.target)
+            state.creation = state.amendments.creation(state.creation)
+            state.policy = build_policy(state.creation, state.configuration, arms=len(arms))
     state.standing = standing
     return state
 

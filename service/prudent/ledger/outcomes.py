@@ -148,6 +148,7 @@ class ModelReport:
 
     campaign_id: str
     algorithm: str
+    one_pass: bool
     observations: int
     head: int
     feature_names: list[str]

@@ -11,12 +11,13 @@ import orjson
 from prudent.campaigns import Draft, Given
 from prudent.core.exploration import Choice, Scores, Standing, choose, propensities
 from prudent.errors import ConflictError, InvalidCommandError
+from prudent.ledger.arms import Candidate
 from prudent.ledger.candidates import log_candidates
 from prudent.ledger.commands import Floats, Select
 from prudent.ledger.explanation import explain
 from prudent.ledger.missing import arm_hint
 from prudent.ledger.outcomes import Decision, Prospect, ScoredArm
-from prudent.ledger.state import CampaignState, Candidate, Writes
+from prudent.ledger.state import CampaignState, Writes
 from prudent.store.statements import features_to_bytes
 from prudent.store.tables import NOT_ACTIVATED, DecisionRow
 

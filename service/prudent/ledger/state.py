@@ -9,7 +9,6 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import NamedTuple
 
 import numpy as np
 import structlog
@@ -18,8 +17,9 @@ from numpy.typing import NDArray
 from prudent.campaigns import Draft, RowReader, build_policy, exploration_rule, index_settings, stored
 from prudent.core.budget import Spending
 from prudent.core.exploration import Scores
-from prudent.core.policy import Policy, SolverCounts
+from prudent.core.policy import Policy
 from prudent.ledger.amendments import AmendedError, Amendments, settings_of
+from prudent.ledger.arms import Arm, Candidate
 from prudent.ledger.quarantine import BAD_ROWS, BadRowError, Quarantine
 from prudent.ledger.refusals import Refusals
 from prudent.store import log
@@ -34,25 +34,6 @@ LARGE_BYTES = 8 * 2**20
 """A state of this size is loaded and dumped off the ledger's thread, which it would hold for too long."""
 FOLD_PRODUCTS_MAX = 15_000_000
 """Observations x features^2: as much as a batch learns at once, a tenth of a second; more is learned in the loader."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Arm:
-    """A registered arm. position: order of registration, the block of a disjoint model."""
-
-    arm_id: str
-    position: int
-    status: str
-    features: NDArray[np.float64] | None
-    since: int
-
-
-class Candidate(NamedTuple):
-    """An arm that may be recommended. features: of the arm, or the request's context. position: if registered."""
-
-    arm_id: str
-    features: NDArray[np.float64]
-    position: int | None
 
 
 class CampaignState:
@@ -73,7 +54,7 @@ class CampaignState:
         """Where there are any: what has been learned is right only from their last row on."""
         self.refusals = Refusals()
         self.snapshot_sequence = 0
-        self.solver_counted = SolverCounts(0, 0, 0)
+        self.solver_counted = self.policy.solver_counts
         self.spending: Spending | None = None
         """As of the last batch with a select, where the campaign has a budget for exploration."""
         self._is_warm = False
@@ -251,7 +232,8 @@ class CampaignState:
 
     def takes_long(self, rows: int) -> bool:
         """Whether learning so many observations would hold the ledger's thread for too long."""
-        return rows * self.policy.feature_map.model_dimension**2 > FOLD_PRODUCTS_MAX
+        solved = self.creation.algorithm.exact_until if (self.policy.left_exact or rows + 1) <= rows else 0
+        return (rows + (solved or 0)) * self.policy.feature_map.model_dimension**2 > FOLD_PRODUCTS_MAX
 
     @property
     def nbytes(self) -> int:
@@ -294,6 +276,7 @@ class Writes:
         later: have it learned from the log, before the campaign's next command. What comes after it is then as well.
         """
         numbered = state.number(row)
+        later = later or (state.policy.left_exact == 1 and state.takes_long(1))
         if state.learn_limit is None and not later and state.sequence == numbered.sequence - 1:
             state.fold(log.fold_row(numbered))
         self.observations.append(numbered)

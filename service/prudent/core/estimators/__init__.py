@@ -1,6 +1,6 @@
 """The estimators. Each is one file, and an `Estimator`: nobody asks which one it is."""
 
-from prudent.core.estimators.estimator import Convergence, Estimator, RewardsKept, ScoreMoments
+from prudent.core.estimators.estimator import Convergence, Estimator, RewardsKept, ScoreMoments, SolverCounts
 from prudent.core.estimators.exact import ExactMinimizer
 from prudent.core.estimators.one_pass import OnePass
 from prudent.core.estimators.online_gradient import OnlineGradient, Schedule
@@ -18,6 +18,7 @@ __all__ = [
     "Ridge",
     "Schedule",
     "ScoreMoments",
+    "SolverCounts",
     "StagedMinimizer",
     "StagedOnePass",
 ]

@@ -25,6 +25,21 @@ class Convergence(NamedTuple):
     bound_active: int
 
 
+class SolverCounts(NamedTuple):
+    """Fits; those of them that did not meet the certificate; those in which the parameter bound was binding."""
+
+    fits: int = 0
+    uncertified: int = 0
+    bound_active: int = 0
+
+    def plus(self, convergence: Convergence | None) -> "SolverCounts":
+        """Return them with what another estimator's solver did."""
+        if convergence is None:
+            return self
+        _, fits, uncertified, bound_active = convergence
+        return SolverCounts(self.fits + fits, self.uncertified + uncertified, self.bound_active + bound_active)
+
+
 class ScoreMoments(NamedTuple):
     """J = sum d1^2 x x^T of a block's observations at theta, and how much it takes to use it.
 

@@ -144,10 +144,30 @@ class ExactMinimizer(Refitted):
             self._adopt(block, solution)
         else:
             self._keep(block, features, rewards, loss)
-        predictions = features @ self.theta[block]
-        squares = float(weights.dot(self.loss.d1(rewards, predictions) ** 2))
+        squares = self._weighed_squares(features, rewards, weights, self.theta[block])
         if math.isfinite(squares):
             rows["d1_squares"][block] = squares
+
+    def _weighed_squares(self, features: Array, rewards: Array, weights: Array, theta: Array) -> float:
+        return float(weights.dot(self.loss.d1(rewards, features @ theta) ** 2))
+
+    def minimum(self, block: int) -> tuple[Array, tuple[Array, float, float] | None]:
+        """Return a block's theta, (d,), and there sum d2 x x^T, (d, d), sum d1^2 and sum d2; None where one overflows.
+
+        Solved from scratch, so that they depend on the observations only, and not on when `refresh` was called. The
+        solver's best theta is taken even without a certificate.
+        """
+        loss, weights = self.loss, None if self._ages is None else self._ages.weights(block)
+        features, rewards = self._latest(block, self._histories.length(block) if weights is None else len(weights))
+        if weights is not None:
+            loss = Weighed(loss, weights)
+        theta = minimise(loss, features, rewards, self.regularization, self.bound).theta
+        weighted_gram, squares, total = sums_at(loss, features, rewards, theta)
+        if weights is not None:
+            with np.errstate(over="ignore", invalid="ignore"):
+                squares = self._weighed_squares(features, rewards, weights, theta)
+        is_finite = np.isfinite(weighted_gram).all() and math.isfinite(squares)
+        return theta, (weighted_gram, squares, total) if is_finite else None
 
     def _latest(self, block: int, count: int) -> tuple[Array, Array]:
         """Return a block's latest observations: features (count, d) and rewards (count,)."""
