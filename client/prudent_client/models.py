@@ -128,6 +128,7 @@ class Campaign(Reply):
     algorithm: dict[str, Any]
     reward: dict[str, Any]
     assignment: dict[str, Any] = Field(default_factory=dict)
+    holdout: dict[str, Any] | None = None
     seed: int
     log_candidates: bool = False
     status: Literal["active", "paused", "archived"]

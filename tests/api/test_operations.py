@@ -270,6 +270,9 @@ def test_replies_hold_what_is_documented(openapi: Json, api: httpx.Client) -> No
     replies["PriceOfCautionReply"] = replies["ReportReply"]["price_of_caution"]
     replies["LearningReply"] = replies["ReportReply"]["learning"]
     replies["UnlistedReply"] = replies["ReportReply"]["unlisted"]
+    held = create(api, multi_armed(holdout={"share": 0.5, "policy": "uniform"}))
+    replies["HoldoutReply"] = ok(api.get(f"/campaigns/{held}/report"))["holdout"]
+    replies["HoldoutGroupReply"] = replies["HoldoutReply"]["decided"]
     with_features = create(api, disjoint())
     reward(api, select(api, with_features, context=[1, 2])["decision_id"], 1)
     replies["PolicyReply"] = ok(api.get(f"/campaigns/{with_features}/report"))["policy"]

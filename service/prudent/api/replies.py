@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from prudent.campaigns import Algorithm, Assignment, Model, RewardRules, Risk
+from prudent.campaigns import Algorithm, Assignment, Holdout, Model, RewardRules, Risk
 from prudent.core.exploration import Reason
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
@@ -101,7 +101,7 @@ class DecisionReply(ScoredArmReply):
     decision_id: str
     reason: Reason = Field(
         description="The first that applies: external (the application chose), only-arm, greedy (explore was false), "
-        "uniform, warmup, floor, index."
+        "uniform, warmup, floor, index; holdout, if the campaign's holdout has it."
     )
     greedy_arm_id: str = Field(description="The arm with the best estimate.")
     recommended_arm_id: str | None = Field(default=None, description=RECOMMENDED)
@@ -238,6 +238,7 @@ class CampaignReply(BaseModel):
     algorithm: Algorithm
     reward: RewardRules
     assignment: Assignment
+    holdout: Holdout | None
     seed: int
     log_candidates: bool
     status: Literal["active", "paused", "archived"]

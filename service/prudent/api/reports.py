@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field
 from sqlalchemy import Connection
 
 from prudent.api.campaigns import LIST_MAX, CampaignPath
+from prudent.api.holdout import HoldoutReply
 from prudent.api.rendering import json_reply, render_instant, render_shown
 from prudent.api.replies import (
     DUE_AT,
@@ -249,6 +250,7 @@ class ReportReply(BaseModel):
         description="What the alarm that the world changed found, latest first; null where the model cannot be asked."
     )
     stalls: list[StallReply] = Field(description="Signs that an active campaign stands still; usually empty.")
+    holdout: HoldoutReply | None = Field(description="Campaigns with a holdout only.")
     interval_note: str
 
 

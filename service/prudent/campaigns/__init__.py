@@ -6,6 +6,7 @@ from prudent.campaigns.configuration import (
     ArmConfiguration,
     Assignment,
     CampaignConfiguration,
+    Holdout,
     Model,
     RewardRules,
 )
@@ -28,6 +29,7 @@ __all__ = [
     "DecisionId",
     "Draft",
     "Given",
+    "Holdout",
     "InvalidConfigurationError",
     "Learned",
     "Model",

@@ -268,6 +268,16 @@ class Assignment(Schema):
     ) = None
 
 
+class Holdout(Schema):
+    """A share of the decisions that the policy does not make, so that what it gains can be measured."""
+
+    share: Annotated[float, Field(ge=0.001, le=0.5, description="Of the subjects, or of the decisions without one.")]
+    arm_id: Annotated[ArmId | None, Field(description="What they get: this arm.")] = None
+    policy: Annotated[
+        Literal["uniform"] | None, Field(description="Or one of the arms of the request, drawn uniformly.")
+    ] = None
+
+
 class CampaignConfiguration(Schema):
     """A campaign, as a request to create it. Only campaign_id, risk and model are required."""
 
@@ -279,6 +289,9 @@ class CampaignConfiguration(Schema):
     algorithm: Algorithm = Algorithm()
     reward: RewardRules = RewardRules()
     assignment: Assignment = Assignment()
+    holdout: Annotated[
+        Holdout | None, Field(description="Needs one of arm_id and policy; what is held out is learned like the rest.")
+    ] = None
     seed: Annotated[int, Field(ge=0, le=INTEGER_MAX, description="Breaks ties, together with the decision id.")] = 0
     log_candidates: Annotated[
         bool,

@@ -64,6 +64,7 @@ def resolve(requested: CampaignConfiguration) -> CampaignConfiguration:
     resolved = resolved.model_copy(update={"arms": _check_arms(resolved)})
     check_size(resolved, len(resolved.arms), "model.dimension")
     _check_reward(requested.reward)
+    _check_holdout(resolved)
     _check_risk(requested)
     algorithm = _resolve_algorithm(requested, rule, resolved.measure())
     return resolved.model_copy(update={"algorithm": algorithm})
@@ -230,6 +231,18 @@ def _check_reward(reward: RewardRules) -> None:
             raise InvalidConfigurationError("reward.timeout_seconds", "is required with a default reward")
         if not low <= reward.default <= high:
             raise InvalidConfigurationError("reward.default", "must lie within reward.minimum and reward.maximum")
+
+
+def _check_holdout(resolved: CampaignConfiguration) -> None:
+    holdout = resolved.holdout
+    if holdout is None:
+        return
+    if (holdout.arm_id is None) == (holdout.policy is None):
+        raise InvalidConfigurationError("holdout.arm_id", "send either arm_id or policy")
+    registered = {arm.arm_id for arm in resolved.arms}
+    # a shared model's requests may bring arms that are not registered
+    if holdout.arm_id is not None and holdout.arm_id not in registered and resolved.model.type != "shared":
+        raise InvalidConfigurationError("holdout.arm_id", "must be one of the campaign's arms")
 
 
 def _check_risk(requested: CampaignConfiguration) -> None:

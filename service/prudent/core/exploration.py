@@ -25,7 +25,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-Reason = Literal["external", "only-arm", "greedy", "uniform", "warmup", "floor", "index"]
+Reason = Literal["external", "only-arm", "greedy", "uniform", "warmup", "floor", "index", "holdout"]
 
 SCALE_RATE = 0.055
 """s = SCALE_RATE log(2 + n): about 0.25 at a hundred observations, 0.38 at a thousand, 0.51 at ten thousand."""

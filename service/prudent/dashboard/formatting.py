@@ -14,6 +14,10 @@ REASONS = {
         "A share of the decisions goes to an arm drawn uniformly, so that others can be judged.",
     ),
     "greedy": ("greedy", "The request asked for the best estimate, or the budget for exploration was spent."),
+    "holdout": (
+        "held out",
+        "A share of the decisions is not the policy's, so that what the policy gains can be measured.",
+    ),
     "only-arm": ("only arm", "No other arm was available."),
     "external": ("external", "The application made the choice; Prudent only recorded it."),
 }

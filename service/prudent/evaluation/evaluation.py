@@ -22,7 +22,7 @@ from prudent.core.off_policy import UNSUPPORTED_SHARE_MAX, Estimate, Weighted, g
 from prudent.errors import InvalidCommandError
 from prudent.evaluation.log import CampaignLog
 from prudent.evaluation.replay import Chances, Replay, reproduces
-from prudent.store.tables import DecisionRow, LogRow
+from prudent.store.tables import NOT_ACTIVATED, DecisionRow, LogRow
 
 DECISIONS_MIN = 50
 """Below which nothing is estimated: a weight could be 5 at most."""
@@ -245,13 +245,15 @@ class _Drawn:
                 self.missed += 1
             else:
                 self._judge(decision, row, *found)
+        if decision.activated_at == NOT_ACTIVATED:
+            return
         for replay in self._replays:
             replay.count_play(decision.arm_id)
 
     def _found(self, decision: DecisionRow) -> tuple[Chances, frozenset[str]] | None:
         """The propensities that include the recorded one, and which arms were not asked."""
         for place, (replay, excluded) in enumerate(self._guesses):
-            chances = replay.chances(decision, excluded)
+            chances = replay.recorded(decision, excluded)
             if chances is not None and reproduces(chances, decision):
                 self._guesses.insert(0, self._guesses.pop(place))
                 return chances, excluded

@@ -17,6 +17,7 @@ from prudent.evaluation.log import CampaignLog
 from prudent.ledger.arms import Candidate
 from prudent.ledger.candidates import KnownCandidates
 from prudent.ledger.commands import Select
+from prudent.ledger.holdout import held_chances, mixed
 from prudent.ledger.selection import find_candidates, weigh
 from prudent.ledger.state import CampaignState, Writes
 from prudent.store.campaigns import CampaignRow
@@ -88,6 +89,16 @@ class Replay:
             return None  # candidates that came with the request, with features that are not stored
         scores, probabilities = weigh(self.state, candidates, explore=explore)
         return Chances(_ids(candidates), np.array(probabilities), scores.estimates + scores.center)
+
+    def recorded(self, decision: DecisionRow, excluded: frozenset[str]) -> Chances | None:
+        """As `chances`, with the campaign's holdout: what the decision's own propensity is one of."""
+        chances, holdout = self.chances(decision, excluded), self.state.configuration.holdout
+        if chances is None or holdout is None or decision.held_out is None:
+            return chances
+        held = held_chances(holdout, chances.arms)
+        if held is None:
+            return None
+        return chances._replace(probabilities=np.array(mixed(holdout.share, held, chances.probabilities.tolist())))
 
     def _request(self, decision: DecisionRow, excluded: frozenset[str], explore: bool) -> Select:
         row, kept = features_from_bytes(decision.features), self._known.read(decision)

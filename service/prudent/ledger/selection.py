@@ -15,6 +15,7 @@ from prudent.ledger.arms import Candidate
 from prudent.ledger.candidates import log_candidates
 from prudent.ledger.commands import Floats, Select
 from prudent.ledger.explanation import explain
+from prudent.ledger.holdout import draw_lot, mixed
 from prudent.ledger.missing import arm_hint
 from prudent.ledger.outcomes import Decision, Prospect, ScoredArm
 from prudent.ledger.state import CampaignState, Writes
@@ -75,6 +76,14 @@ def select(
     if spending is not None:
         now, request = spending.time_of_next(now), within_budget(state, request)
     choice = _choose(state, request, decision_id, scores, standing)
+    lot = chances = None
+    if state.configuration.holdout is not None and external is None:
+        arm_ids = [candidate.arm_id for candidate in candidates]
+        lot = draw_lot(state.configuration.holdout, arm_ids, state.creation.seed, request.subject or decision_id)
+    if lot is not None or request.explain or state.creation.log_candidates:
+        chances = propensities(scores, state.rule, standing, explore=request.explore)
+    if lot is not None and chances is not None:
+        choice, chances = lot.settle(choice, chances), mixed(lot.share, lot.chances, chances)
     recommended = candidates[choice.position]
     if spending is not None:
         spending.add(explored=choice.position != choice.greedy_position, made_at=now)
@@ -86,12 +95,10 @@ def select(
         compared = [external, *(other for other in others if other.arm_id != external.arm_id)]
         chosen, position, own_scores = external, 0, score(state, compared)
     arms = logged = None
-    if request.explain or state.creation.log_candidates:
-        chances = propensities(scores, state.rule, standing, explore=request.explore)
-        if request.explain:
-            arms = explain(state, candidates, scores, choice, chances, draft)
-        if state.creation.log_candidates:
-            logged = log_candidates(state, candidates, chances)
+    if chances is not None and request.explain:
+        arms = explain(state, candidates, scores, choice, chances, draft)
+    if chances is not None and state.creation.log_candidates:
+        logged = log_candidates(state, candidates, chances)
     row = DecisionRow(
         decision_id=decision_id,
         key=state.key,
@@ -111,6 +118,7 @@ def select(
         due_at=None if request.is_deferred else state.configuration.reward.due_at(now),
         candidates=logged,
         activated_at=NOT_ACTIVATED if request.is_deferred else None,
+        held_out=None if lot is None else int(lot.is_held),
     )
     writes.decisions[decision_id] = row
     if not request.is_deferred:

@@ -14,6 +14,7 @@ from prudent.core.measures import INTERVAL_COUNT_MIN, Array, Measure
 from prudent.ledger.outcomes import ModelReport
 from prudent.reporting.changes import ChangeReport, describe_changes
 from prudent.reporting.collection import ArmTally, Collection, Connect, collect
+from prudent.reporting.holdout import HoldoutReport, read_groups, report_holdout
 from prudent.reporting.policies import PolicyReport
 from prudent.reporting.stalls import Stall, find_stalls
 from prudent.store.campaigns import CampaignRow
@@ -140,6 +141,7 @@ class CampaignReport:
     policy: PolicyReport | None
     changes: list[ChangeReport] | None
     stalls: list[Stall]
+    holdout: HoldoutReport | None
     interval_note: str
 
 
@@ -154,15 +156,22 @@ def report(
     found = collect(connect, campaign_id, clock)
     if found is None:
         return None
-    changes = None
+    changes = holdout = None
     if model is not None:
         with connect() as connection:
             changes = describe_changes(connection, found.campaign.key, model.changes)
-    return assemble(found, policy, changes, refused=0 if model is None else model.refused_rewards)
+    if found.configuration.holdout is not None:
+        holdout = report_holdout(found.configuration, *read_groups(connect, found.campaign))
+    return assemble(found, policy, changes, holdout, refused=0 if model is None else model.refused_rewards)
 
 
 def assemble(
-    found: Collection, policy: PolicyReport | None, changes: list[ChangeReport] | None, *, refused: int
+    found: Collection,
+    policy: PolicyReport | None,
+    changes: list[ChangeReport] | None,
+    holdout: HoldoutReport | None,
+    *,
+    refused: int,
 ) -> CampaignReport:
     """The report of these counts. refused: rewards since the last row of the log."""
     configuration, tallies = found.configuration, found.tallies
@@ -197,6 +206,7 @@ def assemble(
         policy=policy,
         changes=changes,
         stalls=stalls,
+        holdout=holdout,
         interval_note=INTERVAL_NOTE,
     )
 

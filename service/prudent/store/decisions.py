@@ -9,7 +9,17 @@ from sqlalchemy import Connection, bindparam, delete, func, literal, null, selec
 from prudent.store.statements import Insertion, Lookup, Prepared
 from prudent.store.tables import INSTANT, NAME, NOT_ACTIVATED, DecisionRow, campaigns, decisions
 
-_HIDDEN = {"key", "features", "request_digest", "explanation", "created_at", "due_at", "candidates", "activated_at"}
+_HIDDEN = {
+    "key",
+    "features",
+    "request_digest",
+    "explanation",
+    "created_at",
+    "due_at",
+    "candidates",
+    "activated_at",
+    "held_out",
+}
 _SHOWN = [name for name in DecisionRow._fields if name not in _HIDDEN]
 _SHOWN_AS = [name.removesuffix("_value") for name in _SHOWN]
 """``index`` would be a reserved word of SQL."""

@@ -4,7 +4,7 @@ Reports read everything, page by page, each page in a short transaction: a long 
 reads at most so many rows, however long the campaign has run.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from sqlalchemy import BindParameter, Connection, Row, and_, bindparam, case, null, select, tuple_
 
@@ -20,6 +20,7 @@ REWARDS_MAX = 10_000
 REWARD_BLOCKS = 100
 """From so many places."""
 
+Rewarded = TypeVar("Rewarded", "RewardRow", "HeldRow")
 _AT_HEAD: BindParameter[int] = bindparam("head")
 
 
@@ -34,6 +35,15 @@ class RewardRow(NamedTuple):
     reward: float | None
     source: str
     decision_id: str | None
+
+
+class HeldRow(NamedTuple):
+    """A rewarded decision that a holdout could have had. held_out: whether it has. reward: as in `RewardRow`."""
+
+    sequence: int
+    decision_id: str | None
+    reward: float | None
+    held_out: int
 
 
 class PlayRow(NamedTuple):
@@ -105,6 +115,18 @@ _REWARDS = (
     )
     .order_by(observations.c.sequence)
 )
+_PAGE_OF_HELD = (
+    select(observations.c.sequence, observations.c.decision_id, observations.c.reward, decisions.c.held_out)
+    .select_from(observations.join(decisions, IS_OF_DECISION))
+    .where(
+        observations.c.key == bindparam("key_"),
+        observations.c.sequence > bindparam("after"),
+        observations.c.sequence <= _AT_HEAD,
+        decisions.c.held_out.is_not(None),
+    )
+    .order_by(observations.c.sequence)
+    .limit(bindparam("limit_"))
+)
 _PAGE_OF_REWARDS = _REWARDS.limit(bindparam("limit_"))
 _PLAYS = select(
     *(decisions.c[name] for name in PlayRow._fields[:-1]), observations.c.arm_id.label("rewarded_arm_id")
@@ -174,6 +196,14 @@ def read_rewards(connection: Connection, key: int, after: int, head: int, limit:
     )
 
 
+def read_held(connection: Connection, key: int, after: int, head: int, limit: int) -> list[HeldRow]:
+    """A page of the rewarded decisions that a campaign's holdout could have had, with after < sequence <= head."""
+    parameters = {"key_": key, "after": after, "head": head, "limit_": limit}
+    return _corrected_rows(
+        connection, key, [HeldRow._make(row) for row in connection.execute(_PAGE_OF_HELD, parameters)]
+    )
+
+
 def read_plays(
     connection: Connection, key: int, after: tuple[int, str], until: int, head: int, limit: int
 ) -> list[PlayRow]:
@@ -238,7 +268,7 @@ def sample_rewards(connection: Connection, key: int, head: int) -> list[RewardRo
     return _corrected_rows(connection, key, sampled)
 
 
-def _corrected_rows(connection: Connection, key: int, rows: list[RewardRow]) -> list[RewardRow]:
+def _corrected_rows(connection: Connection, key: int, rows: list[Rewarded]) -> list[Rewarded]:
     """The rows with what they count as now."""
     if not log.has_amendments(connection, key):
         return rows

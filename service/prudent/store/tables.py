@@ -110,6 +110,7 @@ class DecisionRow(NamedTuple):
     due_at: Instant | None  # cleared by a reward
     candidates: bytes | None = None  # see `prudent.store.candidates`; null unless the campaign logs them
     activated_at: Instant | None = None  # of one with deferred activation; NOT_ACTIVATED before; else null
+    held_out: Small | None = None  # 1 or 0, where the campaign's holdout could have had it; else null
 
 
 class LogRow(NamedTuple):

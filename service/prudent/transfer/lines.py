@@ -169,7 +169,8 @@ class DecisionLine(Schema):
     """A decision. due_at: of a pending one that has a deadline. seen: how many observations it was based on.
 
     candidates: None unless the campaign logs them. bonus, index: None stands for infinity, which JSON does not have.
-    activation: of one with deferred activation, when it was activated, or `deferred` before.
+    activation: of one with deferred activation, when it was activated, or `deferred` before. held_out: None where there
+    was no holdout that could have had it.
     """
 
     kind: Literal["decision"]
@@ -190,6 +191,7 @@ class DecisionLine(Schema):
     due_at: Instant | None
     candidates: CandidateLines | None = None
     activation: Literal["deferred"] | Instant | None = None
+    held_out: bool | None = None
 
 
 class Trailer(Schema):
@@ -285,7 +287,7 @@ def write_decision(
     fields = row._asdict()
     del fields["key"]
     fields["index"] = fields.pop("index_value")
-    activated_at = fields.pop("activated_at")
+    activated_at, held_out = fields.pop("activated_at"), fields.pop("held_out")
     fields |= {
         "features": show(row.features),
         "request_digest": None if row.request_digest is None else row.request_digest.hex(),
@@ -296,6 +298,8 @@ def write_decision(
     }
     if activated_at is not None:
         fields["activation"] = DEFERRED if activated_at == NOT_ACTIVATED else instant(activated_at)
+    if held_out is not None:
+        fields["held_out"] = bool(held_out)
     return write("decision", fields)
 
 
@@ -328,6 +332,7 @@ def decision_row(line: DecisionLine, key: int, features: bytes, candidates: byte
         "request_digest": None if line.request_digest is None else bytes.fromhex(line.request_digest),
         "explanation": None if line.explanation is None else orjson.dumps(line.explanation).decode(),
         "candidates": candidates,
+        "held_out": None if line.held_out is None else int(line.held_out),
         "activated_at": NOT_ACTIVATED if line.activation == DEFERRED else line.activation,
     }
     return DecisionRow(key=key, **fields)

@@ -296,6 +296,8 @@ class CampaignFile:
             raise DamagedFileError(line, "due_at: the campaign has no timeout")
         if found.activation == DEFERRED and found.due_at is not None:
             raise DamagedFileError(line, "due_at: a decision has none before it is activated")
+        if found.held_out is not None and self._header.creation.holdout is None:
+            raise DamagedFileError(line, "held_out: the campaign has no holdout")
         features, candidates = self._features_of(found, line), self._candidates_of(found, line)
         self._decisions += 1
         if found.activation != DEFERRED:
