@@ -28,6 +28,7 @@ from prudent_client.models import (
     CampaignPage,
     Correction,
     Decision,
+    Erasure,
     Health,
     Model,
     ObservationsReceipt,
@@ -133,6 +134,11 @@ class Calls:
             yield from self.send("DELETE", f"{campaign_path(campaign_id)}?{query}")
         except NotFoundError:
             return
+
+    def erase_subject(self, campaign_id: str, subject: str) -> Call[Erasure]:
+        """A subject that is unknown is not an error: the answer to an earlier attempt may have been lost."""
+        path = f"{campaign_path(campaign_id)}/subjects/{quote(subject, safe='')}"
+        return _parse(Erasure, (yield from self.send("DELETE", path)))
 
     def add_arm(self, campaign_id: str, arm_id: str, features: Features | None, value: Any) -> Call[Arm]:
         """Repeating the request returns the arm."""

@@ -93,6 +93,14 @@ class Correction(Reply):
     duplicate: bool
 
 
+class Erasure(Reply):
+    """What was erased of a subject: decisions, and rows of the log, their rewards and corrections."""
+
+    campaign_id: str
+    decisions: int
+    rows: int
+
+
 class ObservationsReceipt(Reply):
     """How many of the observations made elsewhere were new.
 

@@ -15,6 +15,7 @@ from prudent_client.models import (
     Campaign,
     Correction,
     Decision,
+    Erasure,
     Health,
     Model,
     ObservationsReceipt,
@@ -103,6 +104,10 @@ class Client:
     def delete_campaign(self, campaign_id: str) -> None:
         """Delete a campaign with its log, permanently. Deleting one that no longer exists is not an error."""
         self._run(self._calls.delete_campaign(campaign_id))
+
+    def erase_subject(self, campaign_id: str, subject: str) -> Erasure:
+        """Erase a subject's decisions and what was learned of them, permanently, as if they had never been."""
+        return self._run(self._calls.erase_subject(campaign_id, subject))
 
     def add_arm(self, campaign_id: str, arm_id: str, features: Features | None = None, value: Any = None) -> Arm:
         """Add an arm at run time. value: JSON of its own, in place of its id. Repeating the request returns the arm."""

@@ -30,6 +30,7 @@ CALLS: list[tuple[str, str, Any, str]] = [
     ("POST", "/campaigns", CAMPAIGN | ARMS, "admin"),
     ("PATCH", "/campaigns/c", {"description": "changed"}, "admin"),
     ("POST", "/campaigns/c/restart", {"from": 1}, "admin"),
+    ("DELETE", "/campaigns/c/subjects/u", None, "admin"),
     ("POST", "/campaigns/c/arms", {"arm_id": "b"}, "admin"),
     ("PATCH", "/campaigns/c/arms/b", {"status": "paused"}, "admin"),
     ("DELETE", "/campaigns/d?confirm=d", None, "admin"),

@@ -20,6 +20,7 @@ OPERATIONS = {
     ("get", "/campaigns/{campaign_id}/features"): "getFeatures",
     ("delete", "/campaigns/{campaign_id}"): "deleteCampaign",
     ("post", "/campaigns/{campaign_id}/restart"): "restartCampaign",
+    ("delete", "/campaigns/{campaign_id}/subjects/{subject}"): "eraseSubject",
     ("post", "/campaigns/{campaign_id}/arms"): "addArm",
     ("patch", "/campaigns/{campaign_id}/arms/{arm_id}"): "changeArm",
     ("post", "/campaigns/{campaign_id}/observations"): "observe",

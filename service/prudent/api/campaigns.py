@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import orjson
 import structlog
 from fastapi import APIRouter, Path, Query, Request, Response
+from pydantic import BaseModel, Field
 from sqlalchemy import Connection
 
 from prudent.api.rendering import json_reply, render_arm, render_campaign, render_report
@@ -46,10 +47,12 @@ from prudent.ledger.commands import (
     CreateCampaign,
     DeleteCampaign,
     Describe,
+    EraseDecisions,
     Observe,
     RestartCampaign,
     WarmStart,
 )
+from prudent.ledger.erasing import ERASED_AT_ONCE, find_decisions_of
 from prudent.ledger.missing import no_campaign
 from prudent.ledger.outcomes import ModelReport
 from prudent.store.read_pool import Reader
@@ -57,10 +60,19 @@ from prudent.store.read_pool import Reader
 logger = structlog.get_logger(__name__)
 
 CampaignPath = Annotated[str, Path(pattern=ID_PATTERN, description="Campaign id.")]
+SubjectPath = Annotated[str, Path(min_length=1, max_length=256, description="Subject, percent-encoded.")]
 ArmPath = Annotated[str, Path(pattern=ID_PATTERN, description="Arm id.")]
 LIST_MAX = 1_000
 LIST_SLICE, LIST_BYTES_MAX = 20, 4 * 2**20
 """Campaigns that are read at a time, and bytes after which a page of them ends: one may have a megabyte."""
+
+
+class ErasureReply(BaseModel):
+    """What was erased of a subject."""
+
+    campaign_id: str
+    decisions: int
+    rows: int = Field(description="Of the log: rewards, and corrections of them.")
 
 
 def campaign_routes(ledger: LedgerAccess, read: Reader, bodies: Bodies) -> APIRouter:
@@ -159,6 +171,22 @@ def campaign_routes(ledger: LedgerAccess, read: Reader, bodies: Bodies) -> APIRo
             raise InvalidCommandError("must repeat the campaign_id, because deleting cannot be undone", field="confirm")
         await ledger.administer(DeleteCampaign(campaign_id))
         return Response(status_code=204)
+
+    @router.delete(
+        "/campaigns/{campaign_id}/subjects/{subject:path}",
+        operation_id="eraseSubject",
+        responses={200: {"model": ErasureReply}},
+        response_class=Response,
+    )
+    async def erase_subject(campaign_id: CampaignPath, subject: SubjectPath) -> Response:
+        """Erase a subject's decisions and what was learned of them, as if they had never been. It cannot be undone."""
+        ids = await read.in_pages(find_decisions_of, campaign_id, subject)
+        if ids is None:
+            raise await read(no_campaign, campaign_id)
+        parts = [ids[first : first + ERASED_AT_ONCE] for first in range(0, len(ids), ERASED_AT_ONCE)]
+        receipts = [await ledger.erase(EraseDecisions(campaign_id, part)) for part in parts]
+        erased = {name: sum(getattr(one, name) for one in receipts) for name in ("decisions", "rows")}
+        return json_reply({"campaign_id": campaign_id, **erased})
 
     return router
 

@@ -7,8 +7,8 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from prudent.ledger.administration import Administration, CampaignRecord
-from prudent.ledger.commands import Command, Correct
-from prudent.ledger.outcomes import CorrectionReceipt, Failed, Result
+from prudent.ledger.commands import Command, Correct, EraseDecisions
+from prudent.ledger.outcomes import CorrectionReceipt, ErasureReceipt, Failed, Result
 
 
 class LedgerAccess(ABC):
@@ -44,6 +44,11 @@ class LedgerAccess(ABC):
     async def correct(self, command: Correct) -> CorrectionReceipt:
         """The correction, committed. Raises CommandError or UnavailableError."""
         receipt: CorrectionReceipt = await self._submit_one(command)
+        return receipt
+
+    async def erase(self, command: EraseDecisions) -> ErasureReceipt:
+        """What was erased, committed. Raises CommandError or UnavailableError."""
+        receipt: ErasureReceipt = await self._submit_one(command)
         return receipt
 
     async def submit_all(self, commands: Sequence[Command]) -> list[Result | Exception]:

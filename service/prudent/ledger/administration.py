@@ -27,13 +27,15 @@ from prudent.ledger.commands import (
     CreateCampaign,
     DeleteCampaign,
     EndSession,
+    EraseDecisions,
     Floats,
     RestartCampaign,
 )
 from prudent.ledger.correcting import append_setting, correct
+from prudent.ledger.erasing import erase
 from prudent.ledger.importing import Import, take_step
 from prudent.ledger.missing import no_arm, no_campaign
-from prudent.ledger.outcomes import CorrectionReceipt
+from prudent.ledger.outcomes import CorrectionReceipt, ErasureReceipt
 from prudent.store import campaigns, categories, decisions, keys, log
 from prudent.store.campaigns import CampaignRow
 from prudent.store.statements import features_to_bytes
@@ -47,6 +49,7 @@ Administration = (
     | AddArm
     | ChangeArm
     | Correct
+    | EraseDecisions
     | Import
     | EndSession
 )
@@ -87,10 +90,10 @@ def administer(
     command: Administration,
     connection: Connection,  # noqa: ARG001  # what every implementation takes
     now: int,  # noqa: ARG001
-) -> CampaignRecord | CorrectionReceipt | None:
+) -> CampaignRecord | CorrectionReceipt | ErasureReceipt | None:
     """Execute one command; the campaign afterwards, None once deleted or abandoned. Raises CommandError.
 
-    Of a correction: its receipt.
+    Of a correction and an erasure: their receipts.
     """
     raise TypeError(f"{type(command).__name__} is not a command of this kind")
 
@@ -102,6 +105,7 @@ def _import(step: Import, connection: Connection, now: int) -> CampaignRecord | 
 
 
 administer.register(correct)
+administer.register(erase)
 
 
 @administer.register

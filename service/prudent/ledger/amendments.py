@@ -13,7 +13,7 @@ import orjson
 
 from prudent.campaigns import CampaignConfiguration
 from prudent.campaigns.values import EXACT_UNTIL_MAX
-from prudent.store.log import FoldRow, value_of
+from prudent.store.log import FoldRow, is_erased, value_of
 from prudent.store.tables import CONFIGURATION
 
 HALF_LIFE_MAX = 1_000_000_000
@@ -31,14 +31,15 @@ class Amendments:
     """What the rows of a log up to `until` amend.
 
     rewards: by decision, None where there is none any more. first: the first row that counts. last: the last row that
-    amends something; 0 for none. exact_until: observations after which one pass takes over, 0 for never; None: as the
-    campaign was created.
+    amends something; 0 for none. erased: how many rows are left of which nothing can be learned. exact_until:
+    observations after which one pass takes over, 0 for never; None: as the campaign was created.
     """
 
     until: int = 0
     rewards: dict[str, float | None] = field(default_factory=dict)
     first: int = 1
     last: int = 0
+    erased: int = 0
     exact_until: int | None = None
 
     def creation(self, created: CampaignConfiguration) -> CampaignConfiguration:
@@ -65,8 +66,9 @@ def amendments_of(rows: Iterable[FoldRow], until: int) -> Amendments:
                 continue
             found.first = settings.get("restart", found.first)
             found.exact_until = settings.get("exact_until", found.exact_until)
-        else:
-            found.rewards[row.decision_id or ""] = value_of(row)
+        elif row.decision_id is not None:  # otherwise of a subject, whose rows are no observations any more
+            found.rewards[row.decision_id] = value_of(row)
+        found.erased += is_erased(row)
         found.last = row.sequence
     return found
 

@@ -15,7 +15,7 @@ from prudent.ledger.state import LARGE_BYTES, CampaignState, States
 from prudent.ledger.subjects import windowed_ids
 from prudent.store import campaigns, categories, decisions, log, reports
 from prudent.store.campaigns import Standing
-from prudent.store.decisions import RecentDecisions
+from prudent.store.decisions import SUBJECT_PREFIX, RecentDecisions
 from prudent.store.tables import NOT_ACTIVATED, DecisionRow, LogRow
 
 BEHIND_MAX = 1_000
@@ -277,15 +277,21 @@ class Basis:
             wanted.update(ids)
             if command.learns:
                 self._rewarded.update(ids)
-        # those that wait for their activation may have been activated while this waited for the lock
-        wanted.update(one for one in self._rewarded & self.decisions.keys() if self._is_waiting(one))
+        wanted.update(one for one in self._rewarded & self.decisions.keys() if self._may_be_stale(one))
+        if not wanted:
+            return
         found = decisions.find_decisions(self.connection, wanted)
+        for decision_id in wanted - found.keys():
+            self.decisions.pop(decision_id, None)
         self.decisions |= found
         strangers = {row.key for row in found.values()} - self._standings.keys()
         if strangers:  # ids that a client has chosen elsewhere, or of a campaign that was deleted and imported again
             self._standings |= campaigns.read_standings(self.connection, strangers)
 
-    def _is_waiting(self, decision_id: str) -> bool:
+    def _may_be_stale(self, decision_id: str) -> bool:
+        """Whether it may have been activated, or erased with its subject, while this waited for the lock."""
+        if decision_id.startswith(SUBJECT_PREFIX):
+            return True
         return self.decisions[decision_id].activated_at == NOT_ACTIVATED
 
     def _subject_key(self, state: CampaignState) -> bytes:

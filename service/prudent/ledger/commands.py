@@ -282,6 +282,14 @@ class Correct(SingleCommand):
 
 
 @dataclass(frozen=True, slots=True)
+class EraseDecisions(SingleCommand):
+    """Erase decisions for a subject of a campaign, and what was learned of them."""
+
+    campaign_id: str
+    decision_ids: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
 class DeleteCampaign(SingleCommand):
     """Delete a campaign with its log."""
 

@@ -40,7 +40,7 @@ def correct(command: Correct, connection: Connection, now: int) -> CorrectionRec
     current = log.value_of(last)
     sequence = last.sequence
     if value != current:
-        sequence = _append(
+        sequence = append_row(
             connection,
             LogRow(
                 key=found.key,
@@ -73,10 +73,10 @@ def correct(command: Correct, connection: Connection, now: int) -> CorrectionRec
 def append_setting(connection: Connection, key: int, setting: dict[str, Any], now: int) -> None:
     """Append a setting of the fold to a log whose head is locked: see `prudent.ledger.amendments.settings_of`."""
     detail = orjson.dumps(setting).decode()
-    _append(connection, LogRow(key, 0, CONFIGURATION, None, None, "", b"", 0.0, "reward", None, now, None, detail))
+    append_row(connection, LogRow(key, 0, CONFIGURATION, None, None, "", b"", 0.0, "reward", None, now, None, detail))
 
 
-def _append(connection: Connection, row: LogRow) -> int:
+def append_row(connection: Connection, row: LogRow) -> int:
     """Append a row to a log whose head is locked; its sequence number."""
     standing = campaigns.read_standings(connection, [row.key]).get(row.key)
     if standing is None:

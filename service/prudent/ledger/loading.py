@@ -32,7 +32,7 @@ def open_state(connection: Connection, standing: Standing, held: CampaignState |
     """The state to go on from, at this standing; None if the campaign is gone.
 
     It is the one that is held, with the configuration of now, if it was read from this database; otherwise a new one,
-    which has folded nothing yet.
+    which has folded nothing yet. Raises AmendedError if what is held has learned what was erased.
     """
     if held is not None and held.follow(standing):
         return held
@@ -43,6 +43,7 @@ def open_state(connection: Connection, standing: Standing, held: CampaignState |
     arms = campaigns.read_arms(connection, [key])[key]
     if held is not None and held.standing.epoch == standing.epoch:
         state = held
+        _refuse_erased(connection, state)
         state.reconfigure(row, arms)
     else:
         state = CampaignState(row, arms)
@@ -56,6 +57,13 @@ def open_state(connection: Connection, standing: Standing, held: CampaignState |
             state.policy = build_policy(state.creation, state.configuration, arms=len(arms))
     state.standing = standing
     return state
+
+
+def _refuse_erased(connection: Connection, state: CampaignState) -> None:
+    """Raise AmendedError if rows that a state may have learned were erased; an erasure raises the revision."""
+    erased = amendments_of(log.read_amendments(connection, state.key, state.sequence), state.sequence).erased
+    if erased != (0 if state.amendments is None else state.amendments.erased):
+        raise AmendedError("rows of the log were erased")
 
 
 def use_snapshot(connection: Connection, state: CampaignState) -> None:
@@ -88,8 +96,12 @@ def learn(state: CampaignState, rows: Iterable[FoldRow]) -> None:
     Whatever brings a held state forward comes through here, so that no state grows from a log that it is not of.
     """
     following = iter(rows)
-    if state.last is not None and next(following, None) != state.last:
-        raise AnotherDatabaseError(f"row {state.last.sequence} of the log of campaign {state.key} is another one")
+    if state.last is not None:
+        first = next(following, None)
+        if first is not None and log.is_erased(first) and first != state.last:
+            raise AmendedError(f"row {first.sequence} of the log was erased")
+        if first != state.last:
+            raise AnotherDatabaseError(f"row {state.last.sequence} of the log of campaign {state.key} is another one")
     state.fold_all(following)
 
 
@@ -102,7 +114,10 @@ def load_behind(read: Engine, key: int, held: CampaignState | None) -> CampaignS
         standing = campaigns.read_standings(connection, [key]).get(key)
         if standing is None or standing.campaign_id is None:
             return None
-        state = open_state(connection, standing, held)
+        try:
+            state = open_state(connection, standing, held)
+        except AmendedError:
+            state = open_state(connection, standing)
         if state is None:
             return None
         if state is not held:

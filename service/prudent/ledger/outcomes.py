@@ -68,6 +68,14 @@ class CorrectionReceipt(NamedTuple):
     duplicate: bool
 
 
+class ErasureReceipt(NamedTuple):
+    """The answer to EraseDecisions. Its fields have the contract's names. rows: of the log."""
+
+    campaign_id: str
+    decisions: int
+    rows: int
+
+
 class RewardReceipt(NamedTuple):
     """The answer to Reward. Its fields have the contract's names.
 

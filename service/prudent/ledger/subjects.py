@@ -7,8 +7,8 @@ the time, so that the index of decisions grows at one end.
 
 from hashlib import blake2b
 
-PREFIX = "s-"
-"""Of the ids of decisions for subjects."""
+from prudent.store.decisions import SUBJECT_PREFIX
+
 WINDOW_DIGITS, MOMENT_DIGITS = 10, 16
 """The number of a window, decimal; the beginning of a time-ordered id, hexadecimal."""
 
@@ -19,18 +19,19 @@ def windowed_ids(key: bytes, subject: str, sticky_seconds: int, now: int) -> tup
     key: the campaign's; now: microseconds since 1970.
     """
     window = now // (sticky_seconds * 1_000_000)
-    digest = _digest(key, subject)
+    digest = digest_of(key, subject)
     return _id_of(window, digest), _id_of(window - 1, digest)
 
 
 def single_id(key: bytes, subject: str, new_id: str) -> str:
     """The id of a decision that stands for itself. new_id: a time-ordered UUID."""
-    return f"{PREFIX}{new_id.replace('-', '')[:MOMENT_DIGITS]}-{_digest(key, subject)}"
+    return f"{SUBJECT_PREFIX}{new_id.replace('-', '')[:MOMENT_DIGITS]}-{digest_of(key, subject)}"
 
 
 def _id_of(window: int, digest: str) -> str:
-    return f"{PREFIX}{window:0{WINDOW_DIGITS}d}-{digest}"
+    return f"{SUBJECT_PREFIX}{window:0{WINDOW_DIGITS}d}-{digest}"
 
 
-def _digest(key: bytes, subject: str) -> str:
+def digest_of(key: bytes, subject: str) -> str:
+    """What the ids of all decisions for a subject end with."""
     return blake2b(subject.encode(), key=key, digest_size=16).hexdigest()

@@ -10,20 +10,16 @@ shared model selects may name any number of unregistered arms; those beyond `UNR
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-
-from sqlalchemy import Connection
 
 from prudent.campaigns import CampaignConfiguration
 from prudent.reporting.stalls import Signs, read_signs
 from prudent.store import campaigns, decisions, reports
 from prudent.store.campaigns import CampaignRow
+from prudent.store.read_pool import Connect
 from prudent.store.reports import ChoiceRow
 from prudent.store.tables import ArmRow
 
-Connect = Callable[[], AbstractContextManager[Connection]]
-"""Opens a connection of the read engine."""
 PAGE_ROWS = 5_000
 """Rows that are read in one transaction."""
 RECENT = 100

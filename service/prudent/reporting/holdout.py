@@ -8,9 +8,10 @@ import numpy as np
 
 from prudent.campaigns import CampaignConfiguration, Holdout
 from prudent.core.measures import INTERVAL_COUNT_MIN, Array, Measure
-from prudent.reporting.collection import PAGE_ROWS, Connect
+from prudent.reporting.collection import PAGE_ROWS
 from prudent.store import reports
 from prudent.store.campaigns import CampaignRow
+from prudent.store.read_pool import Connect
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,12 @@ import numpy as np
 from prudent.core.measures import INTERVAL_COUNT_MIN, Array, Measure
 from prudent.ledger.outcomes import ModelReport
 from prudent.reporting.changes import ChangeReport, describe_changes
-from prudent.reporting.collection import ArmTally, Collection, Connect, collect
+from prudent.reporting.collection import ArmTally, Collection, collect
 from prudent.reporting.holdout import HoldoutReport, read_groups, report_holdout
 from prudent.reporting.policies import PolicyReport
 from prudent.reporting.stalls import Stall, find_stalls
 from prudent.store.campaigns import CampaignRow
+from prudent.store.read_pool import Connect
 from prudent.store.reports import ChoiceRow
 from prudent.store.tables import DecisionRow
 

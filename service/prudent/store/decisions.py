@@ -54,6 +54,8 @@ _DUE = (
 IS_PLAY = decisions.c.activated_at.is_distinct_from(NOT_ACTIVATED)
 ROW_BYTES = 1_000
 """A decision's row without its features, explanation and candidates, roughly."""
+SUBJECT_PREFIX = "s-"
+"""Of the ids of decisions for subjects, which may be erased."""
 PENDING_MAX = 100_000
 """Counting stops here, so that it stays fast."""
 _PENDING = select(func.count()).select_from(
@@ -119,10 +121,25 @@ def count_plays(connection: Connection, key: int) -> dict[str, int]:
     return {row[0]: row[1] for row in connection.execute(statement)}
 
 
+def count_plays_of(connection: Connection, key: int, arm_id: str, limit: int) -> int:
+    """How many plays an arm has, up to a limit: no more rows are read than it takes to find so many."""
+    plays = select(decisions.c.decision_id).where(decisions.c.key == key, decisions.c.arm_id == arm_id, IS_PLAY)
+    return int(connection.execute(select(func.count()).select_from(plays.limit(limit).subquery())).scalar_one())
+
+
 def count_rows(connection: Connection, key: int) -> int:
     """How many decisions a campaign has."""
     statement = select(func.count()).select_from(decisions).where(decisions.c.key == key)
     return int(connection.execute(statement).scalar_one())
+
+
+def read_places(connection: Connection, key: int, after: Place, limit: int) -> list[Place]:
+    """The positions of at most so many decisions of a campaign, oldest first, from the index alone."""
+    place = tuple_(decisions.c.created_at, decisions.c.decision_id)
+    first = tuple_(literal(after[0], INSTANT), literal(after[1], NAME))
+    statement = select(decisions.c.created_at, decisions.c.decision_id).where(decisions.c.key == key, place > first)
+    ordered = statement.order_by(decisions.c.created_at, decisions.c.decision_id).limit(limit)
+    return [(row[0], row[1]) for row in connection.execute(ordered)]
 
 
 def newest_place(connection: Connection, key: int) -> Place | None:
@@ -145,9 +162,9 @@ def read_between(connection: Connection, key: int, after: Place, until: Place, l
 class RecentDecisions:
     """A bounded cache, so that a reward need not read its decision back. The oldest go first.
 
-    A decision that is held never changes, so none is that waits for its activation. But it ends with its campaign, and
-    its id may then be used again: a caller must check that the campaign of a row from here still exists, and `forget`
-    the row otherwise.
+    A decision that is held never changes, so none is that waits for its activation, and none that another worker may
+    erase. But it ends with its campaign, and its id may then be used again: a caller must check that the campaign of a
+    row from here still exists, and `forget` the row otherwise.
     """
 
     def __init__(self, bytes_max: int) -> None:
@@ -164,7 +181,7 @@ class RecentDecisions:
         """Hold decisions that have been committed."""
         for row in rows:
             self.forget((row.decision_id,))
-            if row.activated_at == NOT_ACTIVATED:
+            if row.activated_at == NOT_ACTIVATED or row.decision_id.startswith(SUBJECT_PREFIX):
                 continue
             self._rows[row.decision_id] = row
             self._bytes += _bytes_of(row)

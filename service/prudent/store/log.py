@@ -2,7 +2,8 @@
 
 Each row carries a digest of itself and of the digest before it, so that a row that was changed, lost or moved after it
 was appended is found: by itself, or by the row that follows it. It is no signature; whoever can write rows can compute
-it. Rows of a version that had no digests have none, and the next row begins anew.
+it. Rows of a version that had no digests have none, and the next row begins anew. Of a row that was erased, only its
+place and its digest are left: the row after it still follows from them.
 """
 
 import struct
@@ -76,6 +77,9 @@ _CORRECTIONS = Lookup(
     .order_by(observations.c.sequence),
     observations.c.decision_id,
 )
+_AMENDED = Lookup(
+    select(*_COLUMNS).where(observations.c.key == bindparam("key"), _IS_AMENDMENT), observations.c.decision_id
+)
 _WHOLE_ROWS = (
     select(*_COLUMNS)
     .where(
@@ -103,6 +107,16 @@ def digest_of(before: bytes | None, row: LogRow) -> bytes:
     return hashed.digest()
 
 
+def erased(row: LogRow) -> LogRow:
+    """What is left of a row that was erased: its place, and the digest from which that of the next row follows."""
+    return LogRow(row.key, row.sequence, ERASURE, None, None, "", b"", 0.0, "reward", None, 0, row.digest, None)
+
+
+def is_erased(row: LogRow | FoldRow) -> bool:
+    """Whether a row was erased, with whatever it had said. The row that tells of an erasure says how much it was."""
+    return row.kind == ERASURE and row.decision_id is None and row.detail is None
+
+
 def find_changed(rows: Sequence[LogRow], before: bytes | None) -> list[int]:
     """Sequence numbers of rows whose digest does not follow from them and the digest before them.
 
@@ -111,7 +125,10 @@ def find_changed(rows: Sequence[LogRow], before: bytes | None) -> list[int]:
     changed = []
     for row in rows:
         try:
-            is_changed = row.digest is not None and row.digest != digest_of(before, row)
+            if is_erased(row):
+                is_changed = row != erased(row)
+            else:
+                is_changed = row.digest is not None and row.digest != digest_of(before, row)
         except (TypeError, struct.error):  # SQLite returns text where a number was, if that is what the page says
             is_changed = True
         if is_changed:
@@ -170,6 +187,19 @@ def find_corrections(connection: Connection, key: int, decision_ids: Collection[
     return found
 
 
+def find_rows(connection: Connection, key: int, decision_ids: Collection[str]) -> list[LogRow]:
+    """All rows of a campaign's log that are about these decisions: their rewards, and corrections of them."""
+    rewarded = [row for row in find_observations(connection, decision_ids).values() if row.key == key]
+    return rewarded + [LogRow._make(row) for row in _AMENDED.rows(connection, decision_ids, key=key)]
+
+
+def overwrite(connection: Connection, rows: Iterable[LogRow]) -> None:
+    """Store these rows in place of those at their places."""
+    for row in rows:
+        place = observations.c.key == row.key, observations.c.sequence == row.sequence
+        connection.execute(update(observations).where(*place).values(row._asdict()))
+
+
 def append(connection: Connection, rows: Iterable[LogRow]) -> None:
     """Append to the logs, in key and sequence order."""
     _INSERTION.execute(connection, sorted(rows, key=lambda row: (row.key, row.sequence)))
@@ -226,6 +256,11 @@ def find_snapshot(connection: Connection, key: int) -> SnapshotRow | None:
     columns = [snapshots.c[name] for name in SnapshotRow._fields]
     row = connection.execute(select(*columns).where(snapshots.c.key == key)).first()
     return None if row is None else SnapshotRow._make(row)
+
+
+def delete_snapshot(connection: Connection, key: int) -> None:
+    """Delete a campaign's snapshot, if it has one."""
+    connection.execute(delete(snapshots).where(snapshots.c.key == key))
 
 
 def write_snapshot(connection: Connection, snapshot: SnapshotRow) -> None:

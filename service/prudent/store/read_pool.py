@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from typing import Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import Connection, Engine
@@ -12,6 +13,8 @@ from prudent.errors import DatabaseUnavailableError, OverloadedError
 from prudent.store.engines import READERS_MAX
 from prudent.store.failures import Failure, classify
 
+Connect = Callable[[], AbstractContextManager[Connection]]
+"""Opens a connection of the read engine."""
 P = ParamSpec("P")
 R = TypeVar("R")
 

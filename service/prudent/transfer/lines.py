@@ -153,7 +153,10 @@ class ObservationLine(Schema):
 
 
 class AmendmentLine(Schema):
-    """A row of the log that is no observation. detail: the reason of a correction or an erasure, or a setting."""
+    """A row of the log that is no observation. detail: the reason of a correction or an erasure, or a setting.
+
+    An erasure without a decision is of a subject and, without a detail, what is left of one of its rows.
+    """
 
     kind: Literal["correction", "erasure", "configuration"]
     sequence: Count
@@ -161,7 +164,7 @@ class AmendmentLine(Schema):
     arm_id: Annotated[str, StringConstraints(max_length=128)]
     reward: RewardValue
     observed_at: Instant
-    detail: Annotated[str, StringConstraints(min_length=1, max_length=500)]
+    detail: Annotated[str, StringConstraints(min_length=1, max_length=500)] | None
     digest: Hexadecimal | None
 
 

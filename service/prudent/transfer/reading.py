@@ -23,7 +23,7 @@ from prudent.campaigns.values import RepeatedNameError, check_value, refuse_repe
 from prudent.errors import InvalidCommandError
 from prudent.ledger.amendments import is_setting
 from prudent.ledger.importing import BeginImport, FinishImport, Import, ImportDecisions, ImportObservations
-from prudent.store.log import digest_of, fold_row
+from prudent.store.log import digest_of, erased, fold_row, is_erased
 from prudent.store.statements import features_to_bytes
 from prudent.store.tables import ArmRow, CategoryRow, DecisionRow, LogRow
 from prudent.transfer import lines
@@ -251,13 +251,26 @@ class CampaignFile:
     def add_amendment(self, found: AmendmentLine, key: int, line: int) -> LogRow:
         """The row. Raises DamagedFileError if it does not continue the log, or says nothing that can be folded."""
         self._check_sequence(found.sequence, line)
-        if (found.decision_id is None) != (found.kind == "configuration"):
+        is_of_subject = found.kind == "erasure" and found.decision_id is None
+        if (found.decision_id is None) != (found.kind == "configuration") and not is_of_subject:
             raise DamagedFileError(line, "decision_id: required for a correction, and not allowed for a configuration")
         self._check_bounds(found.reward if found.kind == "correction" else None, line)
         row = lines.amendment_row(found, key)
+        if is_erased(row):
+            return self._keep_erased(row, line)
+        if found.detail is None:
+            raise DamagedFileError(line, "detail: required, except for what is left of an erased row")
         if found.kind == "configuration" and not is_setting(fold_row(row)):
             raise DamagedFileError(line, "detail: is not a setting that a campaign can have")
         return self._continue(row, line)
+
+    def _keep_erased(self, row: LogRow, line: int) -> LogRow:
+        """The row, whose digest follows from nothing that is left; the next row's follows from it."""
+        if row != erased(row):
+            raise DamagedFileError(line, "is of an erased row, of which only its sequence and digest may be left")
+        self._before = self._digest = row.digest
+        self._head += 1
+        return row
 
     def _check_sequence(self, sequence: int, line: int) -> None:
         if sequence != self._head + 1 or sequence > self._header.head:

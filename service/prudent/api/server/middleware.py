@@ -118,7 +118,7 @@ class CountRequests:
         def count() -> None:
             nonlocal counted
             counted = True
-            route = getattr(scope.get("route"), "path", "other")
+            route = getattr(scope.get("route"), "path_format", "other")
             self._requests.count(route, scope["method"], status, started)
 
         async def watch(message: Message) -> None:

@@ -1,0 +1,82 @@
+"""The erasure of a subject: its decisions, and what the log has learned of them, as if they had never been.
+
+The rows of the log keep their places, and the digests from which those of the next rows follow; everything else in them
+is overwritten. A row at the end of the log tells that there was an erasure, so every worker folds the log anew.
+"""
+
+from collections.abc import Iterator
+
+from sqlalchemy import Connection
+
+from prudent.ledger.commands import EraseDecisions
+from prudent.ledger.correcting import append_row
+from prudent.ledger.missing import no_campaign
+from prudent.ledger.outcomes import ErasureReceipt
+from prudent.ledger.subjects import digest_of
+from prudent.store import campaigns, decisions, log
+from prudent.store.decisions import SUBJECT_PREFIX, Place
+from prudent.store.read_pool import Connect
+from prudent.store.tables import ERASURE, LogRow
+
+PAGE_ROWS = 5_000
+"""Decisions that are looked at in one transaction."""
+ERASED_AT_ONCE = 500
+"""Decisions that are erased in one transaction."""
+
+
+def find_decisions_of(connect: Connect, campaign_id: str, subject: str) -> list[str] | None:
+    """The ids of all decisions for a subject, oldest first; None if there is no such campaign."""
+    with connect() as connection:
+        campaign = campaigns.find_campaign(connection, campaign_id)
+    if campaign is None:
+        return None
+    if campaign.subject_key is None:
+        return []
+    ending = f"-{digest_of(campaign.subject_key, subject)}"
+    ids = (decision_id for _, decision_id in _places(connect, campaign.key))
+    return [one for one in ids if one.startswith(SUBJECT_PREFIX) and one.endswith(ending)]
+
+
+def _places(connect: Connect, key: int) -> Iterator[Place]:
+    after: Place = (-1, "")
+    while True:
+        with connect() as connection:
+            page = decisions.read_places(connection, key, after, PAGE_ROWS)
+        yield from page
+        if len(page) < PAGE_ROWS:
+            return
+        after = page[-1]
+
+
+def erase(command: EraseDecisions, connection: Connection, now: int) -> ErasureReceipt:
+    """Erase decisions of one campaign, and their rows of the log. What is gone already is left out."""
+    found = campaigns.find_campaign(connection, command.campaign_id)
+    if found is None:
+        raise no_campaign(connection, command.campaign_id)
+    key = found.key
+    campaigns.lock_heads(connection, [key])
+    stored = decisions.find_decisions(connection, command.decision_ids)
+    ids = [decision_id for decision_id, row in stored.items() if row.key == key]
+    if not ids:
+        return ErasureReceipt(command.campaign_id, 0, 0)
+    rows = log.find_rows(connection, key, ids)
+    log.overwrite(connection, map(log.erased, rows))
+    decisions.delete_decisions(connection, ids)
+    _lower_plays(connection, key, {row.arm_id for row in stored.values()})
+    if rows:
+        log.delete_snapshot(connection, key)
+    detail = f"of a subject: {len(ids)} decisions, {len(rows)} rows of the log"
+    campaigns.update_campaign(connection, key, {})  # what workers hold is looked at again, also of a paused campaign
+    append_row(connection, LogRow(key, 0, ERASURE, None, None, "", b"", 0.0, "reward", None, now, None, detail))
+    return ErasureReceipt(command.campaign_id, len(ids), len(rows))
+
+
+def _lower_plays(connection: Connection, key: int, erased: set[str]) -> None:
+    """Plays are counted in the warm-up only: an arm that has fewer left than were counted has these."""
+    for arm in campaigns.read_arms(connection, [key])[key]:
+        if arm.arm_id not in erased:
+            continue
+        plays = decisions.count_plays_of(connection, key, arm.arm_id, arm.plays)
+        if plays < arm.plays:
+            plays += log.count_warm_starts(connection, key).get(arm.arm_id, 0)
+            campaigns.update_arm(connection, key, arm.position, {"plays": min(plays, arm.plays)})

@@ -1,0 +1,115 @@
+"""Erasure on several workers, and in the database itself."""
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from prudent.errors import NotFoundError
+from prudent.ledger.commands import ChangeCampaign, Describe, EraseDecisions, Reward, Select
+from prudent.ledger.erasing import find_decisions_of
+from prudent.ledger.verification import verify
+from prudent.settings import Limits
+from tests.ledger.conftest import Worker
+from tests.ledger.replays import assert_live_equals_replay
+
+STICKY = {"sticky_seconds": 366 * 86_400}
+MODEL = {"type": "disjoint", "dimension": 2}
+
+
+def play(worker: Worker, subject: str, features: list[float]) -> str:
+    """A rewarded decision; its id."""
+    made = worker.one(Select("c", subject=subject, context=np.array(features)))
+    worker.one(Reward(None, features[0], campaign_id="c", subject=subject))
+    return str(made.row.decision_id)
+
+
+def erase(worker: Worker, subject: str) -> Any:
+    ids = find_decisions_of(worker.read.connect, "c", subject)
+    return worker.administer(EraseDecisions("c", ids or []))
+
+
+@pytest.mark.parametrize("algorithm", ["linucb", "linucb-cr", "linucb-onepass-cr"])
+def test_every_worker_forgets(make_worker: Callable[..., Worker], algorithm: str) -> None:
+    """A worker that has learned of the person would go on as if nothing had happened, or take the log for another."""
+    limits = Limits(snapshot_observations=2)
+    first, second = make_worker(limits), make_worker(limits)
+    first.create("c", assignment=STICKY, model=MODEL, algorithm={"name": algorithm})
+    for number in range(8):
+        play((first, second)[number % 2], f"u{number}", [float(number), 1.0])
+    last = play(second, "last", [99.0, 1.0])
+    for worker in (first, second):
+        worker.one(Describe("c"))
+    receipt = erase(first, "last")  # the last row that either has learned
+    assert (receipt.decisions, receipt.rows) == (1, 1)
+    (refused,) = second.run(Reward(last, 99.0))
+    assert isinstance(refused, NotFoundError)
+    reports = [worker.one(Describe("c")) for worker in (first, second)]
+    assert reports[0].arms == reports[1].arms
+    erase(second, "u3")
+    for worker in (first, second):
+        play(worker, f"new {id(worker)}", [1.0, 1.0])
+    assert_live_equals_replay(first)
+    assert_live_equals_replay(second)
+    assert [(one.digest, one.faults) for one in verify(first.read, deep=True)] == [("unbroken", [])]
+
+
+def test_a_paused_campaign_forgets_as_well(make_worker: Callable[..., Worker]) -> None:
+    """Its state would keep the person for as long as the pause lasts."""
+    first, second = make_worker(), make_worker()
+    first.create("c", assignment=STICKY, model=MODEL)
+    for number in range(4):
+        play(first, f"u{number}", [float(number), 1.0])
+    first.administer(ChangeCampaign("c", status="paused"))
+    before = [worker.one(Describe("c")).arms for worker in (first, second)]
+    erase(first, "u2")
+    after = [worker.one(Describe("c")).arms for worker in (first, second)]
+    assert after[0] == after[1]
+    assert after != before
+    assert_live_equals_replay(first)
+    assert_live_equals_replay(second)
+    first.administer(ChangeCampaign("c", status="active"))
+    assert_live_equals_replay(first)
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
+def test_nothing_is_left_in_the_file(make_worker: Callable[..., Worker], database_url: str) -> None:
+    """Whoever gets a backup could read what was to be forgotten."""
+    worker = make_worker(Limits(snapshot_observations=1))
+    worker.create("c", assignment=STICKY, model=MODEL, algorithm={"name": "linucb"})
+    secret = [-123.456789, 0.987654321]
+    play(worker, "kept", [1.0, 2.0])
+    decision_id = play(worker, "somebody@example.org", secret)
+    play(worker, "kept, too", [3.0, 2.0])
+    path = database_url.removeprefix("sqlite:///")
+    traces = [b"somebody@example.org", decision_id.encode(), decision_id[-32:].encode(), np.array(secret).tobytes()]
+    assert [trace in _vacuumed(path) for trace in traces] == [False, True, True, True]
+    erase(worker, "somebody@example.org")
+    assert_live_equals_replay(worker)
+    assert [one.faults for one in verify(worker.read, deep=True)] == [[]]
+    worker.stop()
+    assert not any(trace in _vacuumed(path) for trace in traces)
+
+
+def _vacuumed(path: str) -> bytes:
+    """The bytes of the file without what its free pages still hold."""
+    copy = Path(f"{path}.copy")
+    source = sqlite3.connect(path)
+    source.execute("VACUUM INTO ?", (str(copy),))
+    source.close()
+    content = copy.read_bytes()
+    copy.unlink()
+    return content
+
+
+def test_plays_of_the_warm_up_are_those_that_are_left(worker: Worker) -> None:
+    """An arm would count as tried because of somebody who has never been there."""
+    worker.create("c", assignment=STICKY, algorithm={"name": "linucb", "warmup": 1})
+    first = worker.one(Select("c", subject="u")).row
+    assert worker.one(Select("c", "d1")).row.arm_id != first.arm_id
+    erase(worker, "u")
+    again = worker.one(Select("c", "d2")).row
+    assert (again.arm_id, again.reason) == (first.arm_id, "warmup")
