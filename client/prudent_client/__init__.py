@@ -25,6 +25,8 @@ from prudent_client.models import (
     Correction,
     Decision,
     Erasure,
+    EventReceipt,
+    EventReward,
     Health,
     Model,
     ObservationsReceipt,
@@ -32,7 +34,7 @@ from prudent_client.models import (
     ScoredArm,
     StoredDecision,
 )
-from prudent_client.requests import Observation, Reward, Select
+from prudent_client.requests import Event, Observation, Reward, Select
 from prudent_client.retries import Retries
 from prudent_client.synchronous import Client
 
@@ -49,6 +51,9 @@ __all__ = [
     "Correction",
     "Decision",
     "Erasure",
+    "Event",
+    "EventReceipt",
+    "EventReward",
     "Health",
     "InvalidRequestError",
     "Model",

@@ -29,6 +29,7 @@ from prudent_client.models import (
     Correction,
     Decision,
     Erasure,
+    EventReceipt,
     Health,
     Model,
     ObservationsReceipt,
@@ -36,7 +37,7 @@ from prudent_client.models import (
     Reply,
     StoredDecision,
 )
-from prudent_client.requests import Features, JsonObject, Observation, Reward, Select, as_sent
+from prudent_client.requests import Event, Features, JsonObject, Observation, Reward, Select, as_sent
 from prudent_client.retries import Retries
 
 BATCH_ITEMS_MAX = 1_000
@@ -177,6 +178,15 @@ class Calls:
         """One reward."""
         return _parse(Receipt, (yield from self.send("POST", "/reward", request.body())))
 
+    def send_event(self, event: Event) -> Call[EventReceipt]:
+        """One event."""
+        return _parse(EventReceipt, (yield from self.send("POST", "/events", event.body())))
+
+    def send_events(self, events: Sequence[Event]) -> Call[list[EventReceipt | RejectedError]]:
+        """Many events."""
+        answers = yield from self.batch("/events/batch", [one.body() for one in events])
+        return _results(EventReceipt, answers, [one.event_id for one in events])
+
     def correct(self, decision_id: str, reward: float | None, reason: str) -> Call[Correction]:
         """Another reward for a decision, or none."""
         path, body = f"{decision_path(decision_id)}/correction", {"reward": reward, "reason": reason}
@@ -252,7 +262,9 @@ def _results(
     kind: type[ReplyT], answers: Sequence[JsonObject], ids: Sequence[str | None]
 ) -> list[ReplyT | RejectedError]:
     return [
-        valid(kind, answer) if answer["status"] == httpx.codes.OK else rejection(answer["status"], answer, item=own_id)
+        valid(kind, answer)
+        if httpx.codes.is_success(answer["status"])
+        else rejection(answer["status"], answer, item=own_id)
         for answer, own_id in zip(answers, ids, strict=True)
     ]
 

@@ -74,6 +74,21 @@ class Receipt(Reply):
     learned: bool
 
 
+class EventReward(Reply):
+    """A reward that an event was. duplicate: whether the event had been learned before."""
+
+    campaign_id: str
+    decision_id: str
+    reward: float
+    duplicate: bool
+
+
+class EventReceipt(Reply):
+    """The rewards that an event was: none where no campaign names it, or no decision of its subject waits."""
+
+    rewarded: tuple[EventReward, ...]
+
+
 class Correction(Reply):
     """A correction of a reward, recorded, and learned before the campaign's next reply.
 

@@ -109,6 +109,33 @@ class Reward:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Event:
+    """Something that a subject did, or that happened to it: a reward in the campaigns that name it.
+
+    event: its name; value: what the reward is made of; at: RFC 3339 with an offset, when it happened. event_id:
+    generated if absent, so that the request can be retried safely.
+    """
+
+    event: str
+    subject: str
+    value: float | None = None
+    at: str | None = None
+    event_id: str = field(default_factory=new_id)
+
+    def body(self) -> JsonObject:
+        """As it is sent."""
+        return _without_absent(
+            {
+                "event_id": self.event_id,
+                "event": self.event,
+                "subject": self.subject,
+                "value": None if self.value is None else float(self.value),
+                "at": self.at,
+            }
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class Observation:
     """An observation made elsewhere. observation_id: generated if absent, so that the request can be retried safely.
 

@@ -10,19 +10,21 @@ import httpx
 from prudent_client.calls import Call, Calls, Pause
 from prudent_client.connection import options
 from prudent_client.errors import RejectedError
+from prudent_client.identifiers import new_id
 from prudent_client.models import (
     Arm,
     Campaign,
     Correction,
     Decision,
     Erasure,
+    EventReceipt,
     Health,
     Model,
     ObservationsReceipt,
     Receipt,
     StoredDecision,
 )
-from prudent_client.requests import Features, JsonObject, Observation, Reward, Select
+from prudent_client.requests import Event, Features, JsonObject, Observation, Reward, Select
 from prudent_client.retries import Retries
 
 T = TypeVar("T")
@@ -170,6 +172,23 @@ class Client:
     def reward_subject(self, campaign_id: str, subject: str, reward: float, *, arm_id: str | None = None) -> Receipt:
         """Report the outcome of the latest decision for a subject, in this window of the campaign or the one before."""
         return self._run(self._calls.reward(Reward(None, reward, arm_id, campaign_id, subject)))
+
+    def send_event(
+        self,
+        event: str,
+        subject: str,
+        value: float | None = None,
+        *,
+        at: str | None = None,
+        event_id: str | None = None,
+    ) -> EventReceipt:
+        """Report an event; the arguments are those of `Event`. It is a reward in the campaigns that name it."""
+        sent = Event(event=event, subject=subject, value=value, at=at, event_id=event_id or new_id())
+        return self._run(self._calls.send_event(sent))
+
+    def send_events(self, events: Sequence[Event]) -> list[EventReceipt | RejectedError]:
+        """Report many events. A failed item has its error in its place in the result; it is not raised."""
+        return self._run(self._calls.send_events(events))
 
     def correct(self, decision_id: str, reward: float | None, reason: str) -> Correction:
         """Replace a decision's reward, or take it back with None; the campaign learns as if it had been so."""

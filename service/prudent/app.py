@@ -14,7 +14,7 @@ import structlog
 from fastapi import FastAPI
 from sqlalchemy import Engine
 
-from prudent.api import campaigns, decisions, documentation, operations, problems, reports, transfer
+from prudent.api import campaigns, decisions, documentation, events, operations, problems, reports, transfer
 from prudent.api.server import authentication
 from prudent.api.server.bodies import Bodies
 from prudent.api.server.connections import Connections
@@ -108,6 +108,7 @@ def create_app(settings: Settings, metrics_folder: Path | None = None, ledger_so
     stop_tracing = trace_requests(app) if settings.tracing else lambda: None
     routers = (
         decisions.decision_routes(ledger, read, bodies),
+        events.event_routes(ledger, read, bodies, metrics),
         campaigns.campaign_routes(ledger, read, bodies),
         campaigns.arm_routes(ledger, bodies),
         campaigns.learning_routes(ledger, read, bodies),

@@ -26,6 +26,8 @@ CALLS: list[tuple[str, str, Any, str]] = [
     ("POST", "/decisions/d/correction", {"reward": 2, "reason": "a slip"}, "writer"),
     ("POST", "/select/batch", {"items": [{"campaign_id": "c"}]}, "writer"),
     ("POST", "/reward/batch", {"items": [{"decision_id": "d", "reward": 1}]}, "writer"),
+    ("POST", "/events", {"event_id": "e", "event": "bought", "subject": "u"}, "writer"),
+    ("POST", "/events/batch", {"items": [{"event_id": "e", "event": "bought", "subject": "u"}]}, "writer"),
     ("POST", "/campaigns/c/observations", {"items": [{"arm_id": "a", "reward": 1}]}, "writer"),
     ("POST", "/campaigns", CAMPAIGN | ARMS, "admin"),
     ("PATCH", "/campaigns/c", {"description": "changed"}, "admin"),

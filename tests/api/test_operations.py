@@ -34,6 +34,8 @@ OPERATIONS = {
     ("get", "/decisions/{decision_id}"): "getDecision",
     ("post", "/decisions/{decision_id}/activate"): "activateDecision",
     ("post", "/decisions/{decision_id}/correction"): "correctReward",
+    ("post", "/events"): "sendEvent",
+    ("post", "/events/batch"): "sendEventBatch",
     ("post", "/select/batch"): "selectBatch",
     ("post", "/reward/batch"): "rewardBatch",
     ("get", "/health/live"): "live",

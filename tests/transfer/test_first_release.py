@@ -55,7 +55,10 @@ def check_again(http: httpx.Client, name: str) -> None:
 def compare(path: str, here: Json, there: Json) -> None:
     """The same decision or receipt, in the words of this release; the same estimates up to rounding."""
     for part in PARTS:
-        assert here.get(part) == there.get(part), part
+        mine, theirs = here.get(part), there.get(part)
+        if isinstance(mine, dict):  # the rules of a campaign's rewards, to which later releases have added
+            mine = {name: mine[name] for name in theirs}
+        assert mine == theirs, part
     for number in ("estimate", "bonus", "index"):
         if number in there:
             assert here[number] == pytest.approx(there[number], rel=1e-7, abs=1e-9)

@@ -11,11 +11,13 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, Field
 
 from prudent.campaigns import AlgorithmChange, ArmId, CampaignConfiguration, CampaignId, DecisionId, Schema
+from prudent.campaigns.events import EventName
 from prudent.campaigns.values import (
     ARMS_MAX,
     DESCRIPTION_MAX,
     DIMENSION_MAX,
     INTEGER_MAX,
+    REWARD_MAX,
     ArmValue,
     Feature,
     FeatureObject,
@@ -144,6 +146,25 @@ class RewardRequest(Schema):
     ] = None
 
 
+class EventRequest(Schema):
+    """Something that a subject did, or that happened to it."""
+
+    event_id: Annotated[str, Field(min_length=1, max_length=256, description="Makes it safe to send it again.")]
+    event: Annotated[EventName, Field(description="Its name, as in the campaigns' reward.events.")]
+    subject: Subject
+    value: Annotated[
+        float | None,
+        Field(ge=-REWARD_MAX, le=REWARD_MAX, description="What the reward is made of, unless it is a constant."),
+    ] = None
+    at: Annotated[Instant | None, Field(description="When it happened, and so which window it belongs to.")] = None
+
+
+class EventBatch(Schema):
+    """Events, of any of the forms, answered in the same order."""
+
+    items: Annotated[list[EventRequest], Field(min_length=1, description=BATCH_LIMITS, fail_fast=True)]
+
+
 class ObservationItem(Schema):
     """An observation made elsewhere."""
 
@@ -232,6 +253,7 @@ EXAMPLES: dict[type[BaseModel], dict[str, Any]] = {
         "arms": [{"arm_id": "a", "features": [0.9, 0.1, 0.0]}, {"arm_id": "b", "features": [0.1, 0.9, 0.0]}],
     },
     RewardRequest: {"decision_id": "visit-0001", "reward": 1.25},
+    EventRequest: {"event_id": "order-7", "event": "Order Completed", "subject": "user-1", "value": 12.3},
     CorrectionRequest: {"reward": 1.5, "reason": "The scale was read wrongly."},
     RestartRequest: {"from": 1},
     ObservationBatch: {"items": [{"observation_id": "2025-001", "arm_id": "a", "features": [1, 0, 0], "reward": 0.7}]},
@@ -239,6 +261,7 @@ EXAMPLES: dict[type[BaseModel], dict[str, Any]] = {
 """Of every body in the documentation; each works as printed, in this order."""
 EXAMPLES[SelectBatch] = {"items": [EXAMPLES[SelectRequest]]}
 EXAMPLES[RewardBatch] = {"items": [EXAMPLES[RewardRequest]]}
+EXAMPLES[EventBatch] = {"items": [EXAMPLES[EventRequest]]}
 
 
 def documented(model: type[BaseModel]) -> dict[str, Any]:

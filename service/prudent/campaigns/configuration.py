@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field
 
+from prudent.campaigns.events import EVENTS_MAX, EventName, EventRule
 from prudent.campaigns.features import CONTEXT, FeatureDescriptions, Interactions
 from prudent.campaigns.risk import Risk
 from prudent.campaigns.values import (
@@ -245,6 +246,10 @@ class RewardRules(Schema):
         RewardValue | None,
         Field(description="Learned as the reward once the timeout has passed; needs timeout_seconds."),
     ] = None
+    events: Annotated[
+        dict[EventName, EventRule],
+        Field(max_length=EVENTS_MAX, description="Events that are rewards, by name; needs assignment.sticky_seconds."),
+    ] = {}
 
     def due_at(self, shown_at: int) -> int | None:
         """The deadline for the reward of a decision that is shown then, in microseconds; None if there is none."""

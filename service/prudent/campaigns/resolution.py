@@ -64,6 +64,7 @@ def resolve(requested: CampaignConfiguration) -> CampaignConfiguration:
     resolved = resolved.model_copy(update={"arms": _check_arms(resolved)})
     check_size(resolved, len(resolved.arms), "model.dimension")
     _check_reward(requested.reward)
+    _check_events(resolved)
     _check_holdout(resolved)
     _check_risk(requested)
     algorithm = _resolve_algorithm(requested, rule, resolved.measure())
@@ -231,6 +232,15 @@ def _check_reward(reward: RewardRules) -> None:
             raise InvalidConfigurationError("reward.timeout_seconds", "is required with a default reward")
         if not low <= reward.default <= high:
             raise InvalidConfigurationError("reward.default", "must lie within reward.minimum and reward.maximum")
+
+
+def _check_events(resolved: CampaignConfiguration) -> None:
+    events = resolved.reward.events
+    if events and resolved.assignment.sticky_seconds is None:
+        raise InvalidConfigurationError("assignment.sticky_seconds", "is required with reward.events")
+    for rule in events.values():
+        if (rule.value is None) == (rule.constant is None):
+            raise InvalidConfigurationError("reward.events", "each event needs either value or constant")
 
 
 def _check_holdout(resolved: CampaignConfiguration) -> None:

@@ -36,7 +36,7 @@ from prudent.ledger.erasing import erase
 from prudent.ledger.importing import Import, take_step
 from prudent.ledger.missing import no_arm, no_campaign
 from prudent.ledger.outcomes import CorrectionReceipt, ErasureReceipt
-from prudent.store import campaigns, categories, decisions, keys, log
+from prudent.store import campaigns, categories, decisions, events, keys, log
 from prudent.store.campaigns import CampaignRow
 from prudent.store.statements import features_to_bytes
 from prudent.store.tables import ArmRow, CategoryRow, value_to_text
@@ -146,6 +146,7 @@ def _create(command: CreateCampaign, connection: Connection, now: int) -> Campai
         rows.append(ArmRow(key, position, arm.arm_id, "active", stored_features, 0, value=value))
     campaigns.insert_arms(connection, rows)
     categories.insert_categories(connection, (CategoryRow(key, *one) for one in draft.added))
+    events.insert_names(connection, key, configuration.reward.events)
     return _record(connection, key, created=True)
 
 

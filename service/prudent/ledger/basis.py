@@ -8,7 +8,7 @@ from prudent.clock import Clock
 from prudent.core.budget import WINDOW, Spending
 from prudent.ledger import selection
 from prudent.ledger.amendments import AmendedError
-from prudent.ledger.commands import Command, Select
+from prudent.ledger.commands import Command, LearnEvent, Select
 from prudent.ledger.loading import AnotherDatabaseError, catch_up, open_state, use_snapshot
 from prudent.ledger.quarantine import BAD_ROWS
 from prudent.ledger.state import LARGE_BYTES, CampaignState, States
@@ -273,7 +273,7 @@ class Basis:
                 continue
             if state.key not in self.subject_keys:
                 self.subject_keys[state.key] = self._subject_key(state)
-            ids = self.ids_for(state, command.subject)
+            ids = self.ids_for(state, command.subject, command.at if isinstance(command, LearnEvent) else None)
             wanted.update(ids)
             if command.learns:
                 self._rewarded.update(ids)
@@ -302,12 +302,17 @@ class Basis:
             state.subject_key = key
         return state.subject_key
 
-    def ids_for(self, state: CampaignState, subject: str) -> Sequence[str]:
-        """The ids under which the decision that stands for a subject may be, latest first; none if none stands."""
+    def ids_for(self, state: CampaignState, subject: str, at: int | None = None) -> Sequence[str]:
+        """The ids under which the decision that stands for a subject may be, latest first; none if none stands.
+
+        at: microseconds since 1970; None for now, as which a later time counts.
+        """
         sticky_seconds = state.configuration.assignment.sticky_seconds
         if sticky_seconds is None:
             return ()
-        return windowed_ids(self.subject_keys[state.key], subject, sticky_seconds, self.now)
+        return windowed_ids(
+            self.subject_keys[state.key], subject, sticky_seconds, self.now if at is None else min(at, self.now)
+        )
 
     def _find_rewards(self) -> None:
         if self._rewarded:

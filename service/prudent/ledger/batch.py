@@ -20,13 +20,24 @@ from prudent.errors import (
 )
 from prudent.ledger import rewards, selection
 from prudent.ledger.basis import Basis
-from prudent.ledger.commands import Activate, Command, Compare, Describe, Expire, Observe, Preview, Reward, Select
+from prudent.ledger.commands import (
+    Activate,
+    Command,
+    Compare,
+    Describe,
+    Expire,
+    LearnEvent,
+    Observe,
+    Preview,
+    Reward,
+    Select,
+)
 from prudent.ledger.description import compare_arms, describe, known_report
 from prudent.ledger.missing import NO_DECISION, no_campaign
-from prudent.ledger.outcomes import Deferred, Failed, Outcome, Postponed, Result
+from prudent.ledger.outcomes import Deferred, EventReceipt, Failed, Outcome, Postponed, Result
 from prudent.ledger.queue import Shares
 from prudent.ledger.state import CampaignState, Writes
-from prudent.ledger.subjects import single_id
+from prudent.ledger.subjects import digest_of, event_key, single_id
 from prudent.store import campaigns, categories, decisions, log
 from prudent.store.tables import NOT_ACTIVATED, DecisionRow, LogRow
 
@@ -48,6 +59,7 @@ class Batch:
         self._executions: dict[type[Command], Callable[[Any], Result]] = {
             Select: self._select,
             Reward: self._reward,
+            LearnEvent: self._learn_event,
             Activate: self._activate,
             Expire: self._expire,
             Observe: self._observe,
@@ -222,6 +234,35 @@ class Batch:
                 return rewards.reward(state, command, decision, self.basis.now, self.writes)
         raise NotFoundError("there is no decision for this subject, in this window or the one before")
 
+    def _learn_event(self, command: LearnEvent) -> Result:
+        """The reward that an event is, of the latest decision for its subject that waits for one."""
+        state = self._named(command.campaign_id)
+        rule = state.configuration.reward.events.get(command.event)
+        unmatched = EventReceipt(state.campaign_id, None, None, duplicate=False)
+        if rule is None:
+            return unmatched
+        value = rule.reward_of(command.value, command.body)
+        secret = self.basis.subject_keys[state.key]
+        own_key = event_key(secret, command.event_id)
+        earlier = self._observations(state, [own_key]).get(own_key)
+        if earlier is not None:
+            is_same = earlier.reward == value and (earlier.decision_id or "").endswith(
+                digest_of(secret, command.subject)
+            )
+            if not is_same:
+                raise ConflictError("this event_id was already used for another event", field="event_id")
+            return EventReceipt(state.campaign_id, earlier.decision_id, earlier.reward, duplicate=True)
+        now, writes = self.basis.now, self.writes
+        for decision_id in self.basis.ids_for(state, command.subject, command.at):
+            decision = self._decision(decision_id)
+            if decision is None or decision.key != state.key or self._recorded_reward(decision_id) is not None:
+                continue
+            if rewards.expire(state, decision, now, writes):
+                continue
+            rewards.reward(state, Reward(decision_id, value), decision, now, writes, event_key=own_key)
+            return EventReceipt(state.campaign_id, decision_id, value, duplicate=False)
+        return unmatched
+
     def _recorded_reward(self, decision_id: str) -> LogRow | None:
         row = self.writes.rewarded.get(decision_id) or self.basis.recorded.get(decision_id)
         return None if row is None or self.basis.name_of(row.key) is None else row
@@ -236,11 +277,15 @@ class Batch:
     def _observe(self, command: Observe) -> Result:
         state = self._named(command.campaign_id)
         ids = [one.observation_id for one in command.observations if one.observation_id is not None]
-        recorded = log.find_warm_starts(self.basis.connection, state.key, ids)
+        return rewards.observe(state, command, self._observations(state, ids), self.basis.now, self.writes)
+
+    def _observations(self, state: CampaignState, ids: Sequence[str]) -> dict[str, LogRow]:
+        """The rows of a campaign's log with these ids of observations, and all of this batch that have one."""
+        recorded = log.find_observations_by_id(self.basis.connection, state.key, ids)
         for row in self.writes.observations:
             if row.key == state.key and row.observation_id is not None:
                 recorded[row.observation_id] = row
-        return rewards.observe(state, command, recorded, self.basis.now, self.writes)
+        return recorded
 
     def _preview(self, command: Preview) -> Result:
         key = self._named(command.campaign_id).key

@@ -12,7 +12,7 @@ subject               whom or what it is for, in place of a decision_id; None if
 Nobody changes a message. Those of the hot path are not frozen all the same: that would make each four times as slow.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Literal
@@ -108,6 +108,34 @@ class Reward:
     learns = True
     items = 1
     nbytes = 300
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LearnEvent:
+    """Learn what an event says of a subject's latest decision that waits for a reward. event: its name.
+
+    value: of a native event; body: of one of another system, size: of it, in bytes. at: when it happened, microseconds
+    since 1970; None for now.
+    """
+
+    campaign_id: str
+    subject: str
+    event_id: str
+    event: str
+    value: float | None
+    body: Mapping[str, Any] | None
+    at: int | None
+    size: int
+
+    decision_id = None
+    is_batched = True
+    learns = True
+    items = 1
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes it holds: parsed JSON takes several times its text."""
+        return 500 + 10 * self.size
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +263,7 @@ class Compare:
         return 100 + self.contexts.nbytes
 
 
-Command = Select | Reward | Activate | Expire | Observe | Describe | Preview | Compare
+Command = Select | Reward | LearnEvent | Activate | Expire | Observe | Describe | Preview | Compare
 
 
 class SingleCommand:

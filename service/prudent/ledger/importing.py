@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 from prudent.campaigns import CampaignConfiguration
 from prudent.errors import ConflictError, InvalidCommandError
 from prudent.ledger.commands import SingleCommand
-from prudent.store import campaigns, categories, decisions, log
+from prudent.store import campaigns, categories, decisions, events, log
 from prudent.store.tables import OBSERVATION, ArmRow, CategoryRow, DecisionRow, LogRow
 
 DUPLICATE = "was imported before: the file has it twice, or a step was repeated; import the file again"
@@ -103,6 +103,7 @@ def _begin(step: BeginImport, connection: Connection, now: int) -> int:
     )
     campaigns.insert_arms(connection, (arm._replace(key=key) for arm in step.arms))
     categories.insert_categories(connection, (one._replace(key=key) for one in step.categories))
+    events.insert_names(connection, key, step.creation.reward.events)
     return key
 
 
@@ -125,7 +126,7 @@ def _append_observations(step: ImportObservations, connection: Connection, now: 
     _, learned = _clear_way(connection, step.key, ids, step.first_line)
     names = [row.observation_id for row in step.rows]
     _refuse_duplicates(names, "observation id", step.first_line)
-    known = log.find_warm_starts(connection, step.key, [name for name in names if name is not None])
+    known = log.find_observations_by_id(connection, step.key, [name for name in names if name is not None])
     for line, row in enumerate(step.rows, step.first_line):
         if (row.kind == OBSERVATION and row.decision_id in learned) or row.observation_id in known:
             raise ConflictError(DUPLICATE, field=f"line {line}")

@@ -76,6 +76,18 @@ class ErasureReceipt(NamedTuple):
     rows: int
 
 
+class EventReceipt(NamedTuple):
+    """The answer to LearnEvent. Its fields have the contract's names.
+
+    decision_id, reward: of the decision that it was learned for, now or before; None where none waits for a reward.
+    """
+
+    campaign_id: str
+    decision_id: str | None
+    reward: float | None
+    duplicate: bool
+
+
 class RewardReceipt(NamedTuple):
     """The answer to Reward. Its fields have the contract's names.
 
@@ -184,7 +196,7 @@ class ModelReport:
     state_digest: str | None = None
 
 
-Result = Decision | RewardReceipt | ObserveReceipt | ModelReport | Prospect | Comparison | None
+Result = Decision | RewardReceipt | EventReceipt | ObserveReceipt | ModelReport | Prospect | Comparison | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,16 @@ from prudent.store.statements import features_from_bytes, features_to_bytes
 from prudent.store.tables import NOT_ACTIVATED, OBSERVATION, DecisionRow, LogRow
 
 
-def reward(state: CampaignState, command: Reward, decision: DecisionRow, now: int, writes: Writes) -> RewardReceipt:
-    """Record a decision's first reward and learn it."""
+def reward(
+    state: CampaignState,
+    command: Reward,
+    decision: DecisionRow,
+    now: int,
+    writes: Writes,
+    *,
+    event_key: str | None = None,
+) -> RewardReceipt:
+    """Record a decision's first reward and learn it. event_key: of the event that it came with."""
     arm_id = command.arm_id or decision.arm_id
     if arm_id != decision.arm_id:
         if state.shared:
@@ -25,7 +33,7 @@ def reward(state: CampaignState, command: Reward, decision: DecisionRow, now: in
     check_bounds(state.configuration.reward, command.reward)
     if expire(state, decision, now, writes):
         raise _default_was_learned()
-    row = _append(state, writes, decision, arm_id, command.reward, "reward", now)
+    row = _append(state, writes, decision, arm_id, command.reward, "reward", now, event_key)
     return _receipt(state, row, duplicate=False)
 
 
@@ -79,7 +87,14 @@ def _receipt(state: CampaignState, row: LogRow, *, duplicate: bool) -> RewardRec
 
 
 def _append(
-    state: CampaignState, writes: Writes, decision: DecisionRow, arm_id: str, value: float, source: str, now: int
+    state: CampaignState,
+    writes: Writes,
+    decision: DecisionRow,
+    arm_id: str,
+    value: float,
+    source: str,
+    now: int,
+    event_key: str | None = None,
 ) -> LogRow:
     _check_stored(state, decision, arm_id)
     if decision.activated_at == NOT_ACTIVATED:
@@ -91,7 +106,7 @@ def _append(
             sequence=0,
             kind=OBSERVATION,
             decision_id=decision.decision_id,
-            observation_id=None,
+            observation_id=event_key,
             arm_id=arm_id,
             features=decision.features,
             reward=value + 0.0,  # -0.0 becomes 0.0, as which SQLite stores it

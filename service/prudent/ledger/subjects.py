@@ -8,6 +8,7 @@ the time, so that the index of decisions grows at one end.
 from hashlib import blake2b
 
 from prudent.store.decisions import SUBJECT_PREFIX
+from prudent.store.tables import EVENT_PREFIX
 
 WINDOW_DIGITS, MOMENT_DIGITS = 10, 16
 """The number of a window, decimal; the beginning of a time-ordered id, hexadecimal."""
@@ -26,6 +27,11 @@ def windowed_ids(key: bytes, subject: str, sticky_seconds: int, now: int) -> tup
 def single_id(key: bytes, subject: str, new_id: str) -> str:
     """The id of a decision that stands for itself. new_id: a time-ordered UUID."""
     return f"{SUBJECT_PREFIX}{new_id.replace('-', '')[:MOMENT_DIGITS]}-{digest_of(key, subject)}"
+
+
+def event_key(key: bytes, event_id: str) -> str:
+    """Under which id the log has the observation of an event, as that of a warm start has the client's."""
+    return f"{EVENT_PREFIX}{digest_of(key, event_id)}"
 
 
 def _id_of(window: int, digest: str) -> str:

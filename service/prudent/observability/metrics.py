@@ -65,6 +65,7 @@ class Metrics:
             "prudent_rewards", "Rewards of decisions recorded, including default rewards after a deadline."
         )
         self.observations = self._counter("prudent_observations", "Rewards and observations recorded.")
+        self.events = self._counter("prudent_events", "Events received, by what became of them.", ["outcome"])
         self.missing_values = self._counter(
             "prudent_missing_values", "Values of named features that observations did not have."
         )

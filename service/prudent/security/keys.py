@@ -16,7 +16,9 @@ ROLES: tuple[Role, ...] = get_args(Role)
 KEY_PREFIX = "prudent_"
 """Makes keys recognisable where they should not be: in a repository, a log, a message."""
 
-_WRITES = re.compile(r"/(select|reward)(/batch)?|/campaigns/[^/]+/observations|/decisions/[^/]+/(correction|activate)")
+_WRITES = re.compile(
+    r"/(select|reward|events)(/batch)?|/campaigns/[^/]+/observations|/decisions/[^/]+/(correction|activate)"
+)
 _TRIES = re.compile(r"/dashboard/campaigns/[^/]+/try")
 _SESSIONS = re.compile(r"/dashboard/(login|logout)")
 _OPEN = re.compile(r"/health/(live|ready)|/openapi\.json|/docs(/static/.*)?|/dashboard/(login|static/.*)", re.DOTALL)

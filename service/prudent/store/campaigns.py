@@ -27,7 +27,17 @@ from sqlalchemy import (
 )
 
 from prudent.store.statements import Lookup, Prepared
-from prudent.store.tables import ArmRow, arms, campaigns, categories, decisions, heads, observations, snapshots
+from prudent.store.tables import (
+    ArmRow,
+    arms,
+    campaigns,
+    categories,
+    decisions,
+    event_names,
+    heads,
+    observations,
+    snapshots,
+)
 
 SUBJECT_KEY_BYTES = 32
 
@@ -297,7 +307,7 @@ def purge_slice(connection: Connection, key: int, rows: int) -> bool:
     ids = select(decisions.c.decision_id).where(decisions.c.key == key).limit(rows)
     if connection.execute(delete(decisions).where(decisions.c.decision_id.in_(ids))).rowcount:
         return False
-    for table in (snapshots, categories, arms, heads):
+    for table in (snapshots, categories, event_names, arms, heads):
         connection.execute(delete(table).where(table.c.key == key))
     connection.execute(delete(campaigns).where(campaigns.c.key == key))
     return True

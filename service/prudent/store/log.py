@@ -156,8 +156,8 @@ def find_observations(connection: Connection, decision_ids: Collection[str]) -> 
     return {row.decision_id: row for row in rows if row.decision_id is not None}
 
 
-def find_warm_starts(connection: Connection, key: int, observation_ids: Collection[str]) -> dict[str, LogRow]:
-    """The log rows of these client-given observation ids in one campaign."""
+def find_observations_by_id(connection: Connection, key: int, observation_ids: Collection[str]) -> dict[str, LogRow]:
+    """The log rows of a campaign with these ids: of warm starts, as clients gave them, and of events."""
     rows = (LogRow._make(row) for row in _BY_OBSERVATION_ID.rows(connection, observation_ids, key=key))
     return {row.observation_id: row for row in rows if row.observation_id is not None}
 

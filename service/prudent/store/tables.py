@@ -51,6 +51,8 @@ NOT_ACTIVATED = 0
 
 OBSERVATION = "observation"
 """The kind of a log row that is learned as it is."""
+EVENT_PREFIX = "e-"
+"""Of the observation ids of rewards that came as events."""
 CORRECTION, ERASURE, CONFIGURATION = "correction", "erasure", "configuration"
 """The other kinds: a decision's reward is another one than was learned, or none; a setting of the fold changes."""
 LEARNABLE = (
@@ -123,7 +125,7 @@ class LogRow(NamedTuple):
     sequence: int
     kind: str
     decision_id: Name | None  # null for a warm start
-    observation_id: Name | None  # the client's id of a warm start
+    observation_id: Name | None  # the client's id of a warm start, or the digest of an event's
     arm_id: Name
     features: bytes
     reward: float
@@ -263,6 +265,16 @@ categories = Table(
     Index("uq_categories_key_feature_value", "key", "feature", "value", unique=True),
     sqlite_with_rowid=False,
 )
+
+event_names = Table(
+    "event_names",
+    metadata,
+    Column("name", NAME, nullable=False),
+    Column("key", KEY, ForeignKey("campaigns.key"), nullable=False),
+    PrimaryKeyConstraint("name", "key"),
+    sqlite_with_rowid=False,
+)
+"""The events that campaigns learn from, so that an event finds its campaigns."""
 
 snapshots = Table(
     "snapshots",

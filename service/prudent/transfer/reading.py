@@ -25,7 +25,7 @@ from prudent.ledger.amendments import is_setting
 from prudent.ledger.importing import BeginImport, FinishImport, Import, ImportDecisions, ImportObservations
 from prudent.store.log import digest_of, erased, fold_row, is_erased
 from prudent.store.statements import features_to_bytes
-from prudent.store.tables import ArmRow, CategoryRow, DecisionRow, LogRow
+from prudent.store.tables import EVENT_PREFIX, ArmRow, CategoryRow, DecisionRow, LogRow
 from prudent.transfer import lines
 from prudent.transfer.candidates import stored_candidates
 from prudent.transfer.header import DamagedFileError, check_header, describe_line, parse_header
@@ -239,8 +239,9 @@ class CampaignFile:
         self._check_sequence(found.sequence, line)
         if (found.decision_id is None) != (found.source == "warm-start"):
             raise DamagedFileError(line, "decision_id: required for a reward, and not allowed for a warm start")
-        if found.decision_id is not None and found.observation_id is not None:
-            raise DamagedFileError(line, "observation_id: only allowed for a warm start")
+        is_of_event = (found.observation_id or "").startswith(EVENT_PREFIX)
+        if found.decision_id is not None and found.observation_id is not None and not is_of_event:
+            raise DamagedFileError(line, "observation_id: only allowed for a warm start and an event")
         self._check_bounds(found.reward, line)
         features = self._features_of(found, line)
         row = self._continue(lines.log_row(found, key, features), line)
