@@ -133,8 +133,10 @@ def read(api: httpx.Client, campaign_id: str) -> Json:
 
 
 def stored(api: httpx.Client, campaign_id: str) -> tuple[Json, Json]:
-    """All that can be seen of a campaign: what must not change when a request is refused."""
-    return read(api, campaign_id), model(api, campaign_id)
+    """All that can be seen of a campaign: what must not change when a request is refused, unless it counts refusals."""
+    learned = model(api, campaign_id)
+    del learned["refused_rewards"]
+    return read(api, campaign_id), learned
 
 
 def problem(reply: httpx.Response, status: int, field: str | None = None) -> Json:

@@ -337,9 +337,7 @@ class ModelReply(BaseModel):
     )
     convergence: dict[str, int | bool | None]
     features_above_bound: int
-    changes: list[ArmChangeReply] = Field(
-        description="What the alarm found; empty where nothing seems to have changed."
-    )
+    changes: list[ArmChangeReply] = Field(description="What the alarm found; empty where nothing has changed.")
     refused_rewards: int = Field(
         description="Rewards refused one after the other, since the last row of the log, by the worker that answers."
     )

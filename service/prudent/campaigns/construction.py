@@ -2,8 +2,9 @@
 
 import numpy as np
 
+from prudent.campaigns.bonuses import WITH_LIMITS
 from prudent.campaigns.configuration import CampaignConfiguration, MultiArmedModel
-from prudent.campaigns.resolution import WITH_LIMITS, encoder_of
+from prudent.campaigns.resolution import encoder_of
 from prudent.campaigns.values import known
 from prudent.core.budget import limit_of
 from prudent.core.confidence import ConfidenceSettings

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from prudent.campaigns.bonuses import WITH_LIMITS, check_limits
 from prudent.campaigns.configuration import (
     Algorithm,
     AlgorithmChange,
@@ -13,7 +14,6 @@ from prudent.campaigns.configuration import (
     CampaignConfiguration,
     DisjointModel,
     ExplorationRuleName,
-    Model,
     MultiArmedModel,
     RewardRules,
     SharedModel,
@@ -25,7 +25,7 @@ from prudent.campaigns.vocabulary import Draft
 from prudent.core.encoding import Encoder
 from prudent.core.measures import Measure
 from prudent.core.self_normalized import WARMUP
-from prudent.core.self_scaled import DELTA_MAX, OBSERVATIONS_MIN
+from prudent.core.self_scaled import OBSERVATIONS_MIN
 from prudent.errors import InvalidCommandError
 
 STEP_SIZE_MAX = 1e12
@@ -34,17 +34,6 @@ FLOOR_DEFAULT = 2.0
 """From the same simulations as the constants of `prudent.core.exploration`."""
 EXACT_UNTIL_DEFAULT = 10_000
 """Going over to one pass then moves estimates by a few hundredths of a standard error: docs/algorithms.md."""
-WITH_LIMITS = ("self-scaled", "self-normalized")
-"""The bonuses without a dial, which publish limits."""
-SELF_SCALED_ESTIMATORS = ("linucb", "linucb-cr", "linucb-onepass-cr")
-NOT_WITH_LIMITS = {
-    "noise_scale": "the noise is measured, arm by arm",
-    "parameter_bound": "no bound on the parameter is assumed",
-    "regularization": "its ridge is for rounding only",
-    "conditioning": "the curvature is the one observed",
-    "radius": "each arm has limits of its own",
-}
-"""Dials that these bonuses replace, and by what."""
 OGD_SETTINGS = ("episode_length", "step_size", "step_schedule", "ogd_bonus")
 
 
@@ -287,7 +276,7 @@ def _resolve_algorithm(requested: CampaignConfiguration, rule: ExplorationRuleNa
         updates["floor"] = FLOOR_DEFAULT if rule == "randomized" and algorithm.exploration > 0.0 else 0.0
     has_limits = algorithm.bonus in WITH_LIMITS
     if has_limits:
-        _check_limits(algorithm, requested.model, measure)
+        check_limits(algorithm, requested.model, measure)
         if "warmup" not in algorithm.model_fields_set:
             updates["warmup"] = OBSERVATIONS_MIN if algorithm.bonus == "self-scaled" else WARMUP
     elif algorithm.regularization is None:
@@ -322,26 +311,6 @@ def _exact_until(algorithm: Algorithm, rule: ExplorationRuleName, measure: Measu
     return algorithm.exact_until
 
 
-def _check_limits(algorithm: Algorithm, model: Model, measure: Measure) -> None:
-    """Refuse what a bonus with limits has no use for: silently ignored, it would look as if it did something."""
-    bonus = algorithm.bonus
-    if bonus == "self-scaled":
-        _check_self_scaled(algorithm, measure)
-    else:
-        _check_self_normalized(algorithm, model, measure)
-    if algorithm.exploration_rule == "randomized":
-        raise InvalidConfigurationError(
-            "algorithm.exploration_rule", f"the bonus {bonus} is optimistic: leave this null, or 'optimistic'"
-        )
-    for name, instead in NOT_WITH_LIMITS.items():
-        if getattr(algorithm, name) is not None:
-            raise InvalidConfigurationError(
-                f"algorithm.{name}", f"has no meaning with the bonus {bonus} ({instead}): leave it null"
-            )
-    if algorithm.floor:
-        raise InvalidConfigurationError("algorithm.floor", f"the bonus {bonus} has a floor of its own: leave it 0")
-
-
 def _check_forgetting(algorithm: Algorithm, measure: Measure) -> None:
     """Refuse what cannot forget."""
     field = "algorithm.forgetting"
@@ -353,41 +322,6 @@ def _check_forgetting(algorithm: Algorithm, measure: Measure) -> None:
         raise InvalidConfigurationError(field, f"for the {measure.noun} only linucb-onepass-cr can forget")
     if algorithm.bonus in {"self-scaled", "self-normalized"}:
         raise InvalidConfigurationError(field, f"the bonus {algorithm.bonus} cannot forget: leave this null")
-
-
-def _check_self_scaled(algorithm: Algorithm, measure: Measure) -> None:
-    if measure.stages is not None:
-        raise InvalidConfigurationError(
-            "algorithm.bonus", f"self-scaled is not calibrated for the {measure.noun}: choose another bonus"
-        )
-    if algorithm.name not in SELF_SCALED_ESTIMATORS:
-        raise InvalidConfigurationError(
-            "algorithm.bonus", f"self-scaled needs {', '.join(SELF_SCALED_ESTIMATORS[:-1])} or linucb-onepass-cr"
-        )
-    if algorithm.delta > DELTA_MAX:
-        raise InvalidConfigurationError("algorithm.delta", f"must be at most {DELTA_MAX} with the bonus self-scaled")
-
-
-def _check_self_normalized(algorithm: Algorithm, model: Model, measure: Measure) -> None:
-    field = "algorithm.bonus"
-    if not isinstance(model, MultiArmedModel):
-        raise InvalidConfigurationError(
-            field, f"self-normalized is proved for multi-armed models only, not for {model.type}: choose another bonus"
-        )
-    if measure.stages is not None:
-        raise InvalidConfigurationError(
-            field, f"self-normalized is not proved for the {measure.noun}: choose another bonus, or another measure"
-        )
-    if measure.loss.score_lines is None:
-        raise InvalidConfigurationError(
-            field,
-            f"self-normalized is proved for measures that are averse to risk, or neutral, and the {measure.title} "
-            "seeks it: choose another bonus",
-        )
-    if algorithm.name != "linucb-cr":
-        raise InvalidConfigurationError(
-            field, f"self-normalized needs linucb-cr, which keeps its rewards, not {algorithm.name}"
-        )
 
 
 def _gradient_descent(algorithm: Algorithm, measure: Measure) -> dict[str, object]:

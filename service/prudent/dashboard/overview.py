@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection
 
 from prudent.campaigns import CampaignConfiguration, RowReader, Vocabulary, stored
-from prudent.campaigns.resolution import WITH_LIMITS
+from prudent.campaigns.bonuses import WITH_LIMITS
 from prudent.core.comparison import closest_to_middle
 from prudent.dashboard import formatting
 from prudent.ledger.commands import Select

@@ -38,8 +38,7 @@ def reconfigured(base: CampaignConfiguration, changes: dict[str, Any]) -> Campai
 
 def _is_default(base: CampaignConfiguration, name: str) -> bool:
     """Whether a setting of the algorithm is what the rest would give if it were absent."""
-    default = Algorithm.model_fields[name].get_default()
-    without = base.algorithm.model_copy(update={name: default})
+    without = Algorithm.model_validate(base.algorithm.model_dump(mode="json", exclude={name}))
     try:
         resolved = resolve(base.model_copy(update={"algorithm": without}))
     except InvalidConfigurationError:
