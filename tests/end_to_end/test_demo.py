@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import typer
 import yaml
 
 from prudent_simulator.__main__ import app as simulator
-from tests.servers import ROOT
+from tests.servers import ROOT, Server
 
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
 DEMO: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.demo.yml").read_text(encoding="utf-8"))
@@ -30,12 +31,19 @@ _SELECTOR = re.compile(r"\{([^}]*)\}")
 
 
 @pytest.fixture(scope="module")
-def exposed(server_url: str) -> str:
-    """What a real server prints, after a request."""
-    text = ""
-    for _ in range(2):  # the second time with the first one counted
-        text = httpx.get(f"{server_url}/metrics", trust_env=False).text
-    return text
+def exposed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """What a real server prints, after a request, of a campaign that is watched."""
+    folder = tmp_path_factory.mktemp("exposed")
+    watched = {"PRUDENT_METRICS_CAMPAIGNS": "demo"}
+    server = Server(f"sqlite:///{folder}/p.db", folder / "log", environment=watched, arguments=["--demo"])
+    server.start()
+    try:
+        text = ""
+        for _ in range(2):  # the second time with the first one counted
+            text = httpx.get(f"{server.url}/metrics", trust_env=False).text
+        yield text
+    finally:
+        server.kill()
 
 
 def test_every_metric_of_board_and_rules_is_printed(exposed: str) -> None:

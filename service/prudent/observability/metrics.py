@@ -66,6 +66,8 @@ class Metrics:
         )
         self.observations = self._counter("prudent_observations", "Rewards and observations recorded.")
         self.events = self._counter("prudent_events", "Events received, by what became of them.", ["outcome"])
+        for outcome in ("rewarded", "duplicate", "unmatched", "conflict"):
+            self.events.labels(outcome)
         self.missing_values = self._counter(
             "prudent_missing_values", "Values of named features that observations did not have."
         )
