@@ -71,7 +71,7 @@ TESTED = {
     "W41": "tests/ledger/test_workers.py::test_a_retired_arm_on_one_worker_is_retired_on_the_other",
     "W43": f"{KNOWN}::test_no_reader_holds_up_the_log",
     "W44": f"{TRUST}/test_disks.py::test_an_sqlite_file_on_a_full_volume",
-    "W46": f"{COMMANDS}::test_serve_refuses_an_unmigrated_postgres",
+    "W46": f"{TRUST}/test_files.py::test_two_servers_never_share_a_file",  # of a server, one process writes
     "W47": f"{TRUST}/test_deadlines.py::test_setting_the_wall_clock_moves_no_deadline",
     "W48": f"{API}/test_operations.py::test_openapi_operations",
     "W50": f"{TRUST}/test_faults.py::test_a_postgres_that_stalls",

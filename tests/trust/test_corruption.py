@@ -23,6 +23,7 @@ from tests.trust.test_disks import ready, wait_for
 from tests.trust.test_starting import PAGE_BYTES, overwrite
 
 SEED = 17
+DAMAGES_MANY = 100
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +102,8 @@ def test_a_damaged_page_is_never_learned_from(used_file: Path, tmp_path: Path, p
             f"{len(unnoticed)} with another log")  # fmt: skip
     assert unnoticed == []
     assert set(said) <= {"refused", "found", "nothing"}
-    assert said["refused"]
+    assert said["found"]
+    assert said["refused"] or count < DAMAGES_MANY  # of a few, none need lie where a start looks
 
 
 def test_pages_that_break_under_a_running_server(
