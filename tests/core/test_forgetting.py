@@ -51,6 +51,29 @@ def test_the_estimate_is_the_minimiser_with_the_weights(name, rng):
     np.testing.assert_allclose(estimator.theta[0], expected, rtol=1e-4 if name == "exact" else 1e-10)
 
 
+BLOCKS = {
+    "ridge": lambda: Ridge(2, 2, 1.0),
+    "exact": lambda: ExactMinimizer(ExpectileLoss(0.2), 2, 2, 1.0, None),
+    "onepass": lambda: OnePass(ExpectileLoss(0.2), 2, 2, 1.0, None, 0),
+    "staged": lambda: StagedOnePass(Cvar(0.2).stages, 2, 2, 1.0),
+}
+
+
+@pytest.mark.parametrize("make", BLOCKS.values(), ids=BLOCKS)
+def test_what_was_never_seen_is_not_forgotten(make, rng):
+    """An arm without rewards would lose its ridge, and its first reward meet a singular matrix."""
+    estimator = make()
+    learn(estimator, [(one, 1.0) for one in rng.standard_normal((2_000, 2))], Forgetting(8))
+    estimator.refresh()
+    assert not estimator.theta[1].any()
+    assert not estimator.gram[1].any()
+    estimator.observe(1, np.array([1.0, 0.5]), 2.0)
+    estimator.refresh()
+    assert estimator.is_sane()
+    assert np.isfinite(estimator.theta).all()
+    assert estimator.theta[1, 0] > 0.0
+
+
 @every
 def test_a_million_rows_of_one_feature_leave_the_state_finite(make, rng):
     """What is not excited for a million rows must return to the ridge, and not blow up (show 5)."""

@@ -10,11 +10,13 @@ import pytest
 from tests.servers import ROOT
 
 API, CORE, TRUST = "tests/api", "tests/core", "tests/trust"
-COMMANDS = "tests/end_to_end/test_command_line.py"
 KNOWN = f"{TRUST}/test_known_faults.py"
 TESTED = {
     "B01": f"{API}/test_learning.py::test_constant_context",
     "B05": f"{KNOWN}::test_bonus_of_arms_without_rewards",
+    "B06": f"{CORE}/test_forgetting.py::test_what_was_never_seen_is_not_forgotten",
+    "B07": f"{CORE}/test_forgetting.py::test_a_million_rows_of_one_feature_leave_the_state_finite",
+    "B17": f"{CORE}/test_off_policy.py::test_values_by_hand",
     "B11": f"{API}/test_learning.py::test_from_nothing_and_from_one",
     "B12": f"{CORE}/test_policy.py::test_what_is_not_finite_is_refused_before_anything_changes",
     "B13": f"{API}/test_learning.py::test_negative_rewards",
@@ -77,10 +79,7 @@ TESTED = {
     "W50": f"{TRUST}/test_faults.py::test_a_postgres_that_stalls",
 }
 LEFT_OUT = {
-    "B06": "there is no forgetting",
-    "B07": "there is no forgetting",
     "B10": "matrices cannot grow so large: features are at most 1e6 in magnitude",
-    "B17": "there are no reports, and so no inverse propensity estimates, yet",
     "N16": "no claim about quantiles or crossings is made",
     "W07": "limits of bodies: tested with the API's bodies",
     "W08": "limits of bodies: tested with the API's bodies",
