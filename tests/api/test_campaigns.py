@@ -36,7 +36,7 @@ DEFAULT_ALGORITHM = {
     "conditioning": None,
     "warmup": 2,
 }
-DEFAULT_REWARD = {"minimum": None, "maximum": None, "timeout_seconds": None, "default": None}
+DEFAULT_REWARD = {"minimum": None, "maximum": None, "timeout_seconds": None, "default": None, "events": {}}
 
 
 def configuration_of(body: Json) -> Json:

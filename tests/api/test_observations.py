@@ -148,7 +148,7 @@ def test_all_or_none(api: httpx.Client, bad: Any, field: str) -> None:
 
 def test_count_towards_warmup(api: httpx.Client) -> None:
     """Arms with a long history would be tried again, as if nothing was known of them."""
-    campaign_id = create(api, multi_armed(algorithm={"warmup": 2}))
+    campaign_id = create(api, multi_armed(algorithm={"warmup": 2, "floor": 0}))
     ok(observe(api, campaign_id, *[{"arm_id": name, "reward": 1} for name in "aab"]))
     chosen = [select(api, campaign_id) for _ in range(4)]
     assert [one["reason"] for one in chosen] == ["warmup"] * 3 + ["index"]

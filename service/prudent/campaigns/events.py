@@ -10,7 +10,8 @@ from prudent.errors import InvalidCommandError
 
 NAME_MAX = 200
 EVENTS_MAX = 100
-EventName = Annotated[str, StringConstraints(min_length=1, max_length=NAME_MAX)]
+EventName = Annotated[str, StringConstraints(min_length=1, max_length=NAME_MAX, pattern=r"^[^\x00]+$")]
+"""PostgreSQL cannot be asked for a text with a zero in it."""
 
 
 class EventRule(Schema):
