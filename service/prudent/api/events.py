@@ -17,7 +17,7 @@ from prudent.api.problems import describe_error, describe_validation
 from prudent.api.rendering import json_reply
 from prudent.api.replies import PROBLEMS, FailedItemReply, ItemStatus
 from prudent.api.requests import EventBatch, EventRequest, Instant, documented
-from prudent.api.server.bodies import Bodies
+from prudent.api.server.bodies import Bodies, Raw
 from prudent.api.server.middleware import StrictRoute
 from prudent.campaigns.events import EventName
 from prudent.campaigns.values import Subject
@@ -130,8 +130,12 @@ class EventBatchReply(BaseModel):
 def event_routes(ledger: LedgerAccess, read: Reader, bodies: Bodies, metrics: Metrics) -> APIRouter:
     """``/events`` and its batch."""
     router = APIRouter(tags=["events"], responses=PROBLEMS, route_class=StrictRoute)
-    validate, receive = bodies.validator(AnyEvent), bodies.of(AnyEvent)
-    receive_batch = bodies.batches_of(EventBatch, lambda raw: (validate(raw).root, len(raw)))
+    validate = bodies.validator(AnyEvent)
+
+    def with_size(body: Raw) -> tuple[dict[str, Any], int]:
+        return validate(body).root, len(body)
+
+    receive, receive_batch = bodies.converted(with_size), bodies.batches_of(EventBatch, with_size)
 
     async def take(given: Sequence[tuple[dict[str, Any], int]]) -> list[Answer | Exception]:
         """Have every campaign learn these events that names them. What became of each, or why it was refused."""
@@ -185,8 +189,7 @@ def event_routes(ledger: LedgerAccess, read: Reader, bodies: Bodies, metrics: Me
         Takes this form, track calls of Segment and RudderStack, and CloudEvents 1.0 in structured JSON. The same event
         again changes nothing; another one with its id is a 409, and for senders that cannot react a 202.
         """
-        event = (await receive(request)).root
-        (taken,) = await take([(event, int(request.headers.get("content-length") or 0))])
+        (taken,) = await take([await receive(request)])
         if isinstance(taken, Exception):
             raise taken
         return json_reply(taken.reply, taken.status)

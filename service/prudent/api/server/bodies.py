@@ -70,12 +70,15 @@ class Bodies:
 
     def of(self, model: type[T]) -> Callable[[Request], Awaitable[T]]:
         """A reader of bodies of one schema."""
-        validate = self.validator(model)
+        return self.converted(self.validator(model))
 
-        async def read(request: Request) -> T:
+    def converted(self, convert: Callable[[Raw], V]) -> Callable[[Request], Awaitable[V]]:
+        """A reader of bodies that gives what `convert` makes of them."""
+
+        async def read(request: Request) -> V:
             body = await self._receive(request, self._limits.body_bytes_max)
             try:
-                return validate(body)
+                return convert(body)
             finally:
                 self._held -= len(body)
 
