@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from itertools import count
+from itertools import count, takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -152,8 +152,8 @@ class RemoteLedger(LedgerAccess):
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
             now = time.monotonic()
-            late = sum(1 for waiting in self._waiting.values() if waiting.until < now)
-            self._give_up(late, "the outcome was not known in time")
+            late = takewhile(lambda waiting: waiting.until < now, self._waiting.values())  # noqa: B023  # used at once
+            self._give_up(len(list(late)), "the outcome was not known in time")
 
     def _give_up(self, number: int, reason: str) -> None:
         """Tell the oldest so many that their outcome is unknown."""
