@@ -6,6 +6,8 @@ Every request names its ids, so it may be sent again; a client that got no answe
 import asyncio
 import itertools
 from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -81,11 +83,8 @@ class Load:
 
     async def run(self, seconds: float) -> None:
         """Work for so long."""
-        stop = asyncio.Event()
-        task = asyncio.create_task(self.run_until(stop))
-        await asyncio.sleep(seconds)
-        stop.set()
-        await task
+        async with working(self):
+            await asyncio.sleep(seconds)
 
     async def run_until(self, stop: asyncio.Event) -> None:
         """Work until the event is set."""
@@ -113,6 +112,18 @@ class Load:
         if success:
             self._record.last_success = asyncio.get_running_loop().time()
         return success
+
+
+@asynccontextmanager
+async def working(*loads: Load) -> AsyncIterator[None]:
+    """Have clients work, until the end, however it comes."""
+    stop = asyncio.Event()
+    tasks = [asyncio.create_task(load.run_until(stop)) for load in loads]
+    try:
+        yield
+    finally:
+        stop.set()
+        await asyncio.gather(*tasks)
 
 
 def send_again(url: str, record: Record, *, gone: bool = False) -> None:

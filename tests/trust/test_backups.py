@@ -14,7 +14,7 @@ from tests.conftest import MakeServer
 from tests.promises import Promise
 from tests.servers import ROOT, Postgres, Server
 from tests.trust.invariants import check, prudent_verify
-from tests.trust.load import Load, Record, create_campaigns
+from tests.trust.load import Load, Record, create_campaigns, working
 
 PAGE = (ROOT / "docs/operations.md").read_text(encoding="utf-8")
 
@@ -30,16 +30,11 @@ def back_up_under_load(server: Server, back_up: Callable[[], None]) -> Record:
     record, before = Record(), Record()
 
     async def run() -> None:
-        stop = asyncio.Event()
-        task = asyncio.create_task(Load(server.url, record).run_until(stop))
-        try:
+        async with working(Load(server.url, record)):
             while record.acknowledged < 100:
                 await asyncio.sleep(0.02)
             before.decisions, before.rewards = dict(record.decisions), dict(record.rewards)
             await asyncio.to_thread(back_up)
-        finally:
-            stop.set()
-            await task
 
     create_campaigns(server.url)
     asyncio.run(run())

@@ -10,7 +10,7 @@ from tests.conftest import MakeServer, migrate_empty
 from tests.promises import Promise, length
 from tests.servers import Postgres, Server, ServerError
 from tests.trust.invariants import Findings, check, prudent_verify
-from tests.trust.load import Load, Record, create_campaigns, send_again
+from tests.trust.load import Load, Record, create_campaigns, send_again, working
 
 ROUNDS = length("ROUNDS", 4)
 STOPS = length("STOPS", 2)
@@ -29,19 +29,18 @@ def rounds_of(server: Server, record: Record, rounds: int, end: str) -> tuple[li
 
     async def one_round() -> None:
         nonlocal slowest
-        stop = asyncio.Event()
         enough, deadline = record.acknowledged + ROUND_ACKNOWLEDGED_MIN, time.monotonic() + LOAD_SECONDS_MAX
-        task = asyncio.create_task(Load(server.url, record).run_until(stop))
-        while record.acknowledged < enough and time.monotonic() < deadline:  # however slow the machine is
-            await asyncio.sleep(0.01)
-        await asyncio.sleep(float(draw.uniform(0.0, 0.5)))
-        started = time.monotonic()
-        try:
-            await asyncio.to_thread(server.kill if end == "kill" else server.stop, *(() if end == "kill" else (30,)))
-        finally:
-            slowest = max(slowest, time.monotonic() - started)
-            stop.set()
-            await task
+        async with working(Load(server.url, record)):
+            while record.acknowledged < enough and time.monotonic() < deadline:  # however slow the machine is
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(float(draw.uniform(0.0, 0.5)))
+            started = time.monotonic()
+            try:
+                await asyncio.to_thread(
+                    server.kill if end == "kill" else server.stop, *(() if end == "kill" else (30,))
+                )
+            finally:
+                slowest = max(slowest, time.monotonic() - started)
 
     for number in range(rounds):
         try:
@@ -112,10 +111,8 @@ def test_a_database_restart_is_survived(
     recoveries: list[float] = []
 
     async def run() -> None:
-        stop = asyncio.Event()
-        task = asyncio.create_task(Load(server.url, record).run_until(stop))
         clock = asyncio.get_running_loop().time
-        try:
+        async with working(Load(server.url, record)):
             for _ in range(RESTARTS):
                 await asyncio.sleep(0.5)
                 await asyncio.to_thread(lone_postgres.restart, mode)
@@ -123,9 +120,6 @@ def test_a_database_restart_is_survived(
                 while record.last_success < back and clock() < back + 30:
                     await asyncio.sleep(0.02)
                 recoveries.append(clock() - back)
-        finally:
-            stop.set()
-            await task
 
     asyncio.run(run())
     send_again(server.url, record)

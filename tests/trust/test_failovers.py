@@ -18,7 +18,7 @@ from tests.promises import Promise, length
 from tests.servers import Server
 from tests.trust.clusters import Pair, ask
 from tests.trust.invariants import Findings, check, prudent_verify
-from tests.trust.load import Load, Record, create_campaigns, send_again
+from tests.trust.load import Load, Record, create_campaigns, send_again, working
 from tests.trust.test_disks import ready, wait_for
 
 LOADED_SECONDS = 0.5
@@ -40,22 +40,19 @@ def losses(server: Server) -> int:
 
 async def fail_over_under_load(pair: Pair, servers: list[Server], record: Record, *, lose_tail: bool) -> Record:
     """Load on both workers all the time; what was acknowledged and had reached the standby when it was cut off."""
-    stop = asyncio.Event()
-    tasks = [asyncio.create_task(Load(server.url, record, clients=4).run_until(stop)) for server in servers]
-    await asyncio.sleep(LOADED_SECONDS)
-    safe = deepcopy((record.decisions, record.rewards))
-    if lose_tail:
-        await asyncio.to_thread(pair.wait_for_standby)
-        await asyncio.to_thread(pair.cut_off)
+    async with working(*(Load(server.url, record, clients=4) for server in servers)):
         await asyncio.sleep(LOADED_SECONDS)
-    acknowledged = record.acknowledged
-    await asyncio.to_thread(pair.fail_over)
-    if not lose_tail:
         safe = deepcopy((record.decisions, record.rewards))
-    while record.acknowledged < acknowledged + 20:
-        await asyncio.sleep(0.02)
-    stop.set()
-    await asyncio.gather(*tasks)
+        if lose_tail:
+            await asyncio.to_thread(pair.wait_for_standby)
+            await asyncio.to_thread(pair.cut_off)
+            await asyncio.sleep(LOADED_SECONDS)
+        acknowledged = record.acknowledged
+        await asyncio.to_thread(pair.fail_over)
+        if not lose_tail:
+            safe = deepcopy((record.decisions, record.rewards))
+        while record.acknowledged < acknowledged + 20:
+            await asyncio.sleep(0.02)
     return Record(decisions=safe[0], rewards=safe[1])
 
 

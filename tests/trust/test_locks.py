@@ -14,7 +14,7 @@ from tests.conftest import MakeServer
 from tests.promises import Promise, length
 from tests.servers import Postgres
 from tests.trust.invariants import check, prudent_verify
-from tests.trust.load import Load, Record, create_campaigns, send_again
+from tests.trust.load import Load, Record, create_campaigns, send_again, working
 from tests.trust.test_disks import ready, wait_for
 from tests.trust.test_faults import assert_refused, get, post, stopped
 
@@ -125,18 +125,15 @@ def test_a_database_that_stalls_again_and_again(
     recoveries = []
 
     async def run() -> None:
-        stop = asyncio.Event()
-        task = asyncio.create_task(Load(server.url, record, clients=4).run_until(stop))
-        for _ in range(length("STALLS", 1)):
-            await asyncio.sleep(0.3)
-            await asyncio.to_thread(stall, lone_postgres, length("STALL_ROUND_SECONDS", 4))
-            started, before = time.monotonic(), record.acknowledged
-            while record.acknowledged == before:
-                assert time.monotonic() < started + 60, "nothing is acknowledged any more"
-                await asyncio.sleep(0.02)
-            recoveries.append(time.monotonic() - started)
-        stop.set()
-        await task
+        async with working(Load(server.url, record, clients=4)):
+            for _ in range(length("STALLS", 1)):
+                await asyncio.sleep(0.3)
+                await asyncio.to_thread(stall, lone_postgres, length("STALL_ROUND_SECONDS", 4))
+                started, before = time.monotonic(), record.acknowledged
+                while record.acknowledged == before:
+                    assert time.monotonic() < started + 60, "nothing is acknowledged any more"
+                    await asyncio.sleep(0.02)
+                recoveries.append(time.monotonic() - started)
 
     asyncio.run(run())
     send_again(server.url, record)

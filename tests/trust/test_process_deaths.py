@@ -16,7 +16,7 @@ from tests.conftest import MakeServer
 from tests.promises import Promise, length
 from tests.servers import Server
 from tests.trust.invariants import check, prudent_verify
-from tests.trust.load import Load, Record, create_campaigns, send_again
+from tests.trust.load import Load, Record, create_campaigns, send_again, working
 from tests.trust.test_disks import wait_for
 
 DEATHS = length("DEATHS", 4)
@@ -60,10 +60,8 @@ def test_processes_that_die_lose_nothing(make_server: MakeServer, database_url: 
     recoveries: list[float] = []
 
     async def run() -> None:
-        stop = asyncio.Event()
-        task = asyncio.create_task(Load(server.url, record).run_until(stop))
         clock = asyncio.get_running_loop().time
-        try:
+        async with working(Load(server.url, record)):
             for death in range(DEATHS):
                 await asyncio.sleep(draw.uniform(0.1, 0.5))
                 ledger, fronts = await asyncio.to_thread(processes_of, server)
@@ -74,9 +72,6 @@ def test_processes_that_die_lose_nothing(make_server: MakeServer, database_url: 
                     await asyncio.sleep(0.02)
                 if death % 2:
                     recoveries.append(record.last_success - killed)
-        finally:
-            stop.set()
-            await task
 
     asyncio.run(run())
     send_again(server.url, record)

@@ -16,7 +16,7 @@ from tests.promises import Promise, length
 from tests.servers import Postgres
 from tests.trust.clusters import ask
 from tests.trust.invariants import check, prudent_verify
-from tests.trust.load import Load, Record, create_campaigns, send_again
+from tests.trust.load import Load, Record, create_campaigns, send_again, working
 from tests.trust.test_disks import ready, wait_for
 from tests.trust.test_faults import Worker, make_worker_on  # noqa: F401  # a fixture
 from tests.trust.test_starting import refusal
@@ -54,18 +54,16 @@ def test_a_server_that_is_read_only_for_a_while(
     figures: list[float] = []
 
     async def run() -> None:
-        stop = asyncio.Event()
-        task = asyncio.create_task(Load(server.url, record, clients=4).run_until(stop)) if busy else None
-        await asyncio.sleep(0.3)
-        with read_only(lone_postgres):
-            figures.append(await asyncio.to_thread(seconds_until, lambda: not ready(server), "ready though read-only"))
-            await asyncio.sleep(length("READ_ONLY_SECONDS", 1))
-            assert not ready(server)
-        figures.append(await asyncio.to_thread(seconds_until, lambda: ready(server), "not ready though writable"))
-        await asyncio.sleep(0.3)
-        stop.set()
-        if task is not None:
-            await task
+        loads = [Load(server.url, record, clients=4)] if busy else []
+        async with working(*loads):
+            await asyncio.sleep(0.3)
+            with read_only(lone_postgres):
+                seconds = await asyncio.to_thread(seconds_until, lambda: not ready(server), "ready though read-only")
+                figures.append(seconds)
+                await asyncio.sleep(length("READ_ONLY_SECONDS", 1))
+                assert not ready(server)
+            figures.append(await asyncio.to_thread(seconds_until, lambda: ready(server), "not ready though writable"))
+            await asyncio.sleep(0.3)
 
     asyncio.run(run())
     send_again(server.url, record)

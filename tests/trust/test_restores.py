@@ -17,7 +17,7 @@ from tests.promises import Promise, length
 from tests.servers import Postgres, Server
 from tests.trust.clusters import ask
 from tests.trust.invariants import Findings, check, prudent_verify
-from tests.trust.load import Load, Record, create_campaigns, send_again
+from tests.trust.load import Load, Record, create_campaigns, send_again, working
 from tests.trust.test_disks import ready, wait_for
 from tests.trust.test_faults import make_worker_on  # noqa: F401  # a fixture
 
@@ -86,16 +86,13 @@ async def _restore_under_load(
     restore: Callable[[Postgres, str, str], None],
 ) -> Record:
     """Load on both workers all the time; what was acknowledged when the backup began."""
-    stop = asyncio.Event()
-    tasks = [asyncio.create_task(Load(server.url, record, clients=4).run_until(stop)) for server in servers]
-    await asyncio.sleep(0.5)
-    safe = deepcopy((record.decisions, record.rewards))
-    await asyncio.to_thread(postgres.program, "pg_dump", "--format=custom", f"--file={dump}", url)
-    await asyncio.sleep(0.5)
-    await asyncio.to_thread(restore, postgres, url, dump)
-    await asyncio.sleep(0.5)
-    stop.set()
-    await asyncio.gather(*tasks)
+    async with working(*(Load(server.url, record, clients=4) for server in servers)):
+        await asyncio.sleep(0.5)
+        safe = deepcopy((record.decisions, record.rewards))
+        await asyncio.to_thread(postgres.program, "pg_dump", "--format=custom", f"--file={dump}", url)
+        await asyncio.sleep(0.5)
+        await asyncio.to_thread(restore, postgres, url, dump)
+        await asyncio.sleep(0.5)
     return Record(decisions=safe[0], rewards=safe[1])
 
 
