@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from tests.conftest import MakeServer
+from tests.machine import missing
 from tests.servers import clean_environment
 
 CONFIGURATION = "content_type_overrides: {application/x-ndjson: application/octet-stream}\n"
@@ -28,7 +29,6 @@ python_version = 3.11
 ignore_errors = true
 """
 """One file of the generator's is the same for every service, and passes `*args: object` on to httpx."""
-IN_CI = os.environ.get("CI") == "true"
 
 
 def run(command: Sequence[str | Path], directory: Path) -> str:
@@ -92,10 +92,3 @@ def install_or_skip(directory: Path) -> None:
         run(command, directory)
     except AssertionError as error:
         missing(f"the packages of package-lock.json cannot be installed: {error}")
-
-
-def missing(reason: str) -> None:
-    """Skip, except in CI: there nobody would see it."""
-    if IN_CI:
-        pytest.fail(reason)
-    pytest.skip(reason)

@@ -3,8 +3,7 @@
 import pytest
 from playwright.sync_api import Browser, Response, expect
 
-from tests.dashboard.conftest import WAIT_MS, OpenPage, open_all, require_axe
-from tests.dashboard.test_browser import PAGES
+from tests.dashboard.conftest import PAGES, WAIT_MS, OpenPage, open_all, require_axe
 from tests.servers import Server
 
 expect.set_options(timeout=WAIT_MS)

@@ -2,64 +2,32 @@
 
 import math
 import re
-import subprocess
 from typing import Any
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Browser, expect
 
 from tests.conftest import MakeServer
-from tests.dashboard.conftest import HOSTILE, PHONE, WAIT_MS, OpenPage, count_charts, couriers, open_all, play, post
-from tests.servers import Server, clean_environment
-
-PAGES = (
-    "/",
-    "/dashboard/campaigns/demo",
-    "/dashboard/campaigns/vehicles",
-    "/dashboard/campaigns/fresh",
-    "/dashboard/campaigns/held",
-    "/dashboard/campaigns/long",
-    "/dashboard/campaigns/long/try",
-    "/dashboard/campaigns/demo/try",
-    "/dashboard/campaigns/vehicles/try",
-    "/dashboard/campaigns/waiting",
-    "/dashboard/campaigns/fifty",
-    "/dashboard/campaigns/taxi",
-    "/dashboard/campaigns/taxi/try",
-    "/dashboard/campaigns/over",
-    "/dashboard/login",
-    "/dashboard/campaigns/nowhere",
+from tests.dashboard.conftest import (
+    HOSTILE,
+    PAGES,
+    PHONE,
+    WAIT_MS,
+    OpenPage,
+    count_charts,
+    couriers,
+    focused,
+    open_all,
+    play,
+    post,
+    run,
+    tile,
 )
+from tests.servers import Server
+
 ADMIN_KEY = "an-admin-key-that-an-operator-chose"
 expect.set_options(timeout=WAIT_MS)
-
-
-def run(command: Locator) -> str:
-    """Run a command as the page shows it."""
-    done = subprocess.run(
-        ["bash", "-c", command.inner_text()],  # noqa: S607
-        env=clean_environment(),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    return done.stdout
-
-
-def tile(page: Page, name: str) -> Locator:
-    """The large number under a name."""
-    return page.locator("#tiles > div").filter(has=page.locator(f"dt:text-is('{name}')")).locator("dd").first
-
-
-def focused(page: Page) -> str:
-    """What the keyboard is on: its text, label or name."""
-    found = page.evaluate(
-        "() => { const one = document.activeElement;"
-        " return (one.getAttribute('aria-label') || one.innerText || one.name || one.tagName).trim(); }"
-    )
-    return str(found)
 
 
 def test_the_list_leads_to_a_campaign_by_keyboard_alone(site: Server, open_page: OpenPage) -> None:

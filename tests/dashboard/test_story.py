@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.dashboard.conftest import PHONE, WAIT_MS, OpenPage, count_charts, couriers, play, trips
-from tests.dashboard.test_browser import tile
+from tests.dashboard.conftest import PHONE, WAIT_MS, OpenPage, count_charts, couriers, play, tile, trips
 from tests.servers import Server, clean_environment
 
 expect.set_options(timeout=WAIT_MS)

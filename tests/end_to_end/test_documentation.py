@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from tests.conftest import MakeServer
+from tests.machine import missing
 from tests.pages import PRINTED_URL, PROGRAMS, Block, assert_as_shown, blocks_of, pages, run, steps_of
 from tests.servers import ROOT, clean_environment
 
@@ -30,10 +31,11 @@ def name_of(page: Path) -> str:
     return os.fspath(page.relative_to(ROOT))
 
 
-@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 @pytest.mark.parametrize("page", WITH_STEPS, ids=name_of)
 def test_what_a_page_shows_is_what_happens(page: Path, make_server: MakeServer, tmp_path: Path) -> None:
     """A newcomer pastes every block of a page in order, with a new server running, and compares what is printed."""
+    if shutil.which("curl") is None:
+        missing("curl is not installed")
     steps, url, environment = steps_of(page), PRINTED_URL, {}
     if any(url in step.program.text for step in steps):
         (tmp_path / "data").mkdir()

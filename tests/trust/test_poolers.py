@@ -1,7 +1,6 @@
 """PgBouncer between the service and PostgreSQL, in each of its modes."""
 
 import asyncio
-import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Literal
@@ -11,6 +10,7 @@ from sqlalchemy import text
 
 from prudent.store.engines import create_read_engine, create_write_engine, parse_database_url
 from tests.conftest import MakeServer, migrate_empty
+from tests.machine import missing
 from tests.promises import Promise, length
 from tests.servers import Postgres, ServerError
 from tests.trust.clusters import PgBouncer
@@ -25,11 +25,10 @@ POOL = {"session": 40, "transaction": 3, "statement": 3}
 
 @pytest.fixture
 def pool(lone_postgres: Postgres) -> Iterator[Callable[[Mode], PgBouncer]]:
-    if os.environ.get("CI") != "true":
-        try:
-            PgBouncer(lone_postgres, "session", 1).remove()
-        except ServerError as error:
-            pytest.skip(str(error))
+    try:
+        PgBouncer(lone_postgres, "session", 1).remove()
+    except ServerError as error:
+        missing(str(error))
     with ExitStack() as stack:
 
         def start(mode: Mode) -> PgBouncer:

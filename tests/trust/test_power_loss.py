@@ -10,11 +10,11 @@ from pathlib import Path
 import httpx
 import orjson
 import psutil
-import pytest
 
 from prudent.ledger.verification import verify
 from prudent.store.engines import create_read_engine, parse_database_url
 from tests.conftest import MakeServer, migrate_empty
+from tests.machine import missing
 from tests.promises import Promise, length
 from tests.trust import power
 from tests.trust.load import create_campaigns
@@ -78,9 +78,10 @@ def faults(folder: Path) -> list[str]:
     return found
 
 
-@pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace, to see the order of writes and syncs")
 def test_the_power_goes_at_any_moment(make_server: MakeServer, tmp_path: Path, promise: Promise) -> None:
     """R2. A reply that is sent before its bytes are safe is a lie that only a power cut finds out."""
+    if shutil.which("strace") is None:
+        missing("strace, which sees the order of writes and syncs, is not installed")
     states, draw = length("CRASH_STATES", 40), random.Random(SEED)  # noqa: S311  # a simulation
     folder, trace = tmp_path / "served", tmp_path / "trace"
     folder.mkdir()
