@@ -12,10 +12,10 @@ from tests.servers import Postgres, Server
 
 @pytest.fixture(scope="session")
 def postgres_server(postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """The service on PostgreSQL, shared by the tests of the API."""
+    """The service on PostgreSQL, shared by the tests of the API; its ledger is a process of its own, unlike SQLite's."""
     url = postgres.create_database()
     migrate_empty(url)
-    shared = Server(url, tmp_path_factory.mktemp("postgres-server") / "server.log")
+    shared = Server(url, tmp_path_factory.mktemp("postgres-server") / "server.log", workers=2)
     shared.start()
     yield shared
     shared.stop()
