@@ -137,6 +137,7 @@ $(VENV)-mutate/.made: $(VENV)/.created
 
 clean: ## Remove the virtual environment, caches and builds; data/ stays
 	rm -rf $(VENV) $(VENV)-rivals $(VENV)-mutate build dist site .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf clients/javascript/node_modules clients/javascript/dist clients/javascript/built
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The stamps are written last, so that a set-up that broke halfway is done again.

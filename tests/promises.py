@@ -42,6 +42,7 @@ PROMISES = {
     "read-only": "503 while the database takes no rows, and by itself afterwards",
     "poolers": "two workers through PgBouncer",
     "defaults": "default rewards are learned exactly once",
+    "late": "a default of the client comes by its deadline",
     "backups": "restore, verify, serve",
     "moving": "an export imported elsewhere is the same campaign",
     "R35": "what is shipped is pinned, listed and bounded",

@@ -1,26 +1,20 @@
 """Clients generated from /openapi.json: made without a warning, type-checked, and used for a select and a reward."""
 
 import json
-import os
 import shutil
-import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import httpx
 import pytest
 
 from tests.conftest import MakeServer
-from tests.machine import missing
-from tests.servers import clean_environment
+from tests.node import install, run
 
 CONFIGURATION = "content_type_overrides: {application/x-ndjson: application/octet-stream}\n"
 """NDJSON is unknown to the generator: a file as any other."""
 HERE = Path(__file__).resolve().parent / "generated"
 TYPESCRIPT_FILES = ("package.json", "package-lock.json", "tsconfig.json", "story.ts")
-PROGRAMS = Path(sys.executable).parent
-RUN_SECONDS_MAX = 300
 MYPY = """[mypy]
 strict = true
 python_version = 3.11
@@ -29,23 +23,6 @@ python_version = 3.11
 ignore_errors = true
 """
 """One file of the generator's is the same for every service, and passes `*args: object` on to httpx."""
-
-
-def run(command: Sequence[str | Path], directory: Path) -> str:
-    """Run a program; its output. Fails with all that it printed."""
-    done = subprocess.run(
-        command,
-        cwd=directory,
-        env=clean_environment({"PATH": f"{PROGRAMS}{os.pathsep}{os.environ['PATH']}"}),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=RUN_SECONDS_MAX,
-        check=False,
-    )
-    assert done.returncode == 0, f"{command}\n{done.stdout}"
-    return done.stdout
 
 
 @pytest.fixture
@@ -72,23 +49,12 @@ def test_python(url: str, tmp_path: Path) -> None:
 
 def test_typescript(url: str, tmp_path: Path) -> None:
     """W48. The types would not compile, or promise what the service does not send."""
-    install_or_skip(tmp_path)
+    for name in TYPESCRIPT_FILES:
+        shutil.copy(HERE / "typescript" / name, tmp_path)
+    install(tmp_path)
     run(["npm", "run", "--silent", "generate"], tmp_path)
     run(["npm", "run", "--silent", "check"], tmp_path)
     run(["npm", "run", "--silent", "build"], tmp_path)
     told = json.loads(run(["node", "built/story.js", url], tmp_path))
     assert told == {"level": 0.1, "arm": told["arm"], "reward": 1.25, "arms": 2, "title": "Not found"}
     assert told["arm"] in {"a", "b"}
-
-
-def install_or_skip(directory: Path) -> None:
-    """Install the locked packages. Without Node or a registry the test is skipped, but fails where CI is true."""
-    for name in TYPESCRIPT_FILES:
-        shutil.copy(HERE / "typescript" / name, directory)
-    if shutil.which("npm") is None or shutil.which("node") is None:
-        missing("node and npm are not installed")
-    command = ["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"]
-    try:
-        run(command, directory)
-    except AssertionError as error:
-        missing(f"the packages of package-lock.json cannot be installed: {error}")

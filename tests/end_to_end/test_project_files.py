@@ -1,5 +1,6 @@
 """The files at the top agree with each other and with the project: versions, links, and what they say is where."""
 
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -31,11 +32,13 @@ def test_the_version_is_the_same_everywhere() -> None:
     citation = loaded("CITATION.cff")
     assert (newest, citation["version"], citation["date-released"]) == (version, version, date)
     compose = read("docker-compose.yml") + read("docker-compose.demo.yml")
+    for name in ("package.json", "package-lock.json"):
+        assert json.loads(read(f"clients/javascript/{name}"))["version"] == version
     tags = re.findall(r"image: prudent(?:-simulator)?:(\S+)", compose)
     assert set(tags) == {version}
 
 
-@pytest.mark.parametrize("name", ["CONTRIBUTING.md", "SECURITY.md", "client/README.md"])
+@pytest.mark.parametrize("name", ["CONTRIBUTING.md", "SECURITY.md", "client/README.md", "clients/javascript/README.md"])
 def test_links_and_paths_lead_somewhere(name: str) -> None:
     """Whoever follows the steps would look for a file that has moved."""
     text = read(name)
@@ -75,7 +78,7 @@ def test_the_workflows_run_what_a_developer_runs() -> None:
     ((hook,),) = (repo["hooks"] for repo in loaded(".pre-commit-config.yaml")["repos"])
     assert (hook["entry"], hook["language"]) == ("make check", "system")
     release = read(".github/workflows/release.yml")
-    for part in ("pip wheel", "docker build", "cyclonedx", 'tags: ["v*"]'):
+    for part in ("pip wheel", "npm pack", "docker build", "cyclonedx", 'tags: ["v*"]'):
         assert part in release
 
 
