@@ -111,6 +111,17 @@ def test_a_failed_batch_is_undone_and_run_again(worker: Worker, algorithm: str) 
     assert_live_equals_replay(worker)
 
 
+def test_a_batch_that_runs_again_counts_its_refusals_once(worker: Worker) -> None:
+    """A few conflicts between workers would raise the alarm that rewards are refused."""
+    worker.create("c", reward={"minimum": 0.0})
+    worker.create("other")
+    worker.run(Select("c", "d"), Select("other", "e"))
+    raised = raise_once(worker, "INSERT INTO observations", times=2)
+    worker.run(Reward("d", -1.0), Reward("e", 1.0))
+    assert len(raised) == 2
+    assert worker.one(Describe("c")).refused_rewards == 1
+
+
 def test_a_failed_commit_is_reported_as_unknown_and_leaves_no_trace(worker: Worker) -> None:
     """After an error in COMMIT the state in memory may not be believed, and nobody may be told 'done'."""
     worker.create("c")

@@ -52,6 +52,8 @@ class Batch:
         self.basis = basis
         self._new_id = new_id
         self.writes = Writes()
+        self.refused: list[tuple[CampaignState, int]] = []
+        """The campaign of each reward that was refused, and its head at the time: they count once the batch is over."""
         self._shares = Shares()
         self._deferred: set[str] = set()
         """The decisions of this batch's selects that are deferred."""
@@ -98,7 +100,7 @@ class Batch:
             return self._executions[type(command)](command)
         except (CommandError, CampaignBusyError, QuarantinedError) as error:
             if self._current is not None and isinstance(command, Reward) and isinstance(error, CommandError):
-                self._current.refusals.add(self._current.head)
+                self.refused.append((self._current, self._current.head))
             return Failed(error)
         except _NotNow as reason:
             if isinstance(reason.outcome, Deferred) and command.decision_id is not None:
