@@ -1,29 +1,32 @@
 """Erasure on several workers, and in the database itself."""
 
+import contextlib
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psycopg
 import pytest
 
 from prudent.errors import NotFoundError
-from prudent.ledger.commands import ChangeCampaign, Describe, EraseDecisions, Reward, Select
+from prudent.ledger.commands import ChangeCampaign, Correct, Describe, EraseDecisions, Reward, Select
 from prudent.ledger.erasing import find_decisions_of
 from prudent.ledger.verification import verify
 from prudent.settings import Limits
 from tests.ledger.conftest import Worker
 from tests.ledger.replays import assert_live_equals_replay
+from tests.servers import Postgres
 
 STICKY = {"sticky_seconds": 366 * 86_400}
 MODEL = {"type": "disjoint", "dimension": 2}
 
 
-def play(worker: Worker, subject: str, features: list[float]) -> str:
+def play(worker: Worker, subject: str, features: list[float], campaign_id: str = "c", arm_id: str | None = None) -> str:
     """A rewarded decision; its id."""
-    made = worker.one(Select("c", subject=subject, context=np.array(features)))
-    worker.one(Reward(None, features[0], campaign_id="c", subject=subject))
+    made = worker.one(Select(campaign_id, subject=subject, context=np.array(features), chosen_arm_id=arm_id))
+    worker.one(Reward(None, features[0], campaign_id=campaign_id, subject=subject))
     return str(made.row.decision_id)
 
 
@@ -75,34 +78,69 @@ def test_a_paused_campaign_forgets_as_well(make_worker: Callable[..., Worker]) -
     assert_live_equals_replay(first)
 
 
-@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
-def test_nothing_is_left_in_the_file(make_worker: Callable[..., Worker], database_url: str) -> None:
-    """Whoever gets a backup could read what was to be forgotten."""
+def test_nothing_is_left_in_the_files(
+    make_worker: Callable[..., Worker], database_url: str, postgres: Postgres
+) -> None:
+    """Whoever gets a backup could read what was to be forgotten, or see it in what was learned."""
     worker = make_worker(Limits(snapshot_observations=1))
-    worker.create("c", assignment=STICKY, model=MODEL, algorithm={"name": "linucb"})
+    for name in ("c", "twin"):
+        worker.create(name, assignment=STICKY, model=MODEL, algorithm={"name": "linucb"})
     secret = [-123.456789, 0.987654321]
-    play(worker, "kept", [1.0, 2.0])
-    decision_id = play(worker, "somebody@example.org", secret)
-    play(worker, "kept, too", [3.0, 2.0])
-    path = database_url.removeprefix("sqlite:///")
-    traces = [b"somebody@example.org", decision_id.encode(), decision_id[-32:].encode(), np.array(secret).tobytes()]
-    assert [trace in _vacuumed(path) for trace in traces] == [False, True, True, True]
+    for name in ("c", "twin"):
+        play(worker, "kept", [1.0, 2.0], name, "a")
+        if name == "c":
+            decision_id = play(worker, "somebody@example.org", secret, name, "a")
+        play(worker, "kept, too", [3.0, 2.0], name, "a")
+    correction = Correct(decision_id, secret[1], "somebody called about it")
+    worker.administer(correction)
+    traces = {
+        "subject": b"somebody@example.org",
+        "digest": decision_id[-32:].encode(),
+        "features": np.array(secret).tobytes(),
+        "words": correction.reason.encode(),
+    }
+    assert traces_in(database_url, postgres, traces) == {"digest", "features", "words"}  # the subject itself never is
+    assert described(worker, "c") != described(worker, "twin")
     erase(worker, "somebody@example.org")
+    assert described(worker, "c") == described(worker, "twin")
     assert_live_equals_replay(worker)
-    assert [one.faults for one in verify(worker.read, deep=True)] == [[]]
+    assert [one.faults for one in verify(worker.read, deep=True)] == [[], []]
     worker.stop()
-    assert not any(trace in _vacuumed(path) for trace in traces)
+    assert traces_in(database_url, postgres, traces) == set()
 
 
-def _vacuumed(path: str) -> bytes:
-    """The bytes of the file without what its free pages still hold."""
+def described(worker: Worker, campaign_id: str) -> tuple[Any, ...]:
+    """What a campaign has learned."""
+    report = worker.one(Describe(campaign_id))
+    return report.arms, report.center, report.noise_scale, report.parameter_bound
+
+
+def traces_in(database_url: str, postgres: Postgres, traces: dict[str, bytes]) -> set[str]:
+    """Which of these are in the database's files, once it was vacuumed."""
+    if database_url.startswith("sqlite"):
+        content = _vacuumed_file(database_url.removeprefix("sqlite:///"))
+    else:
+        content = _vacuumed_folder(database_url, postgres)
+    return {name for name, trace in traces.items() if trace in content}
+
+
+def _vacuumed_file(path: str) -> bytes:
     copy = Path(f"{path}.copy")
-    source = sqlite3.connect(path)
-    source.execute("VACUUM INTO ?", (str(copy),))
-    source.close()
+    with contextlib.closing(sqlite3.connect(path)) as source:
+        source.execute("VACUUM INTO ?", (str(copy),))
     content = copy.read_bytes()
     copy.unlink()
     return content
+
+
+def _vacuumed_folder(database_url: str, postgres: Postgres) -> bytes:
+    """The files of the database's own folder: all but the write-ahead log, which PostgreSQL recycles."""
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute("VACUUM FULL")
+        connection.execute("CHECKPOINT")  # until then the files from before the vacuum are kept
+        found = connection.execute("SELECT oid FROM pg_database WHERE datname = current_database()").fetchone()
+    assert found is not None
+    return b"".join(path.read_bytes() for path in (postgres.data / "base" / str(found[0])).iterdir() if path.is_file())
 
 
 def test_plays_of_the_warm_up_are_those_that_are_left(worker: Worker) -> None:
