@@ -161,7 +161,8 @@ def test_bad_events_change_nothing(api: httpx.Client) -> None:
     problem(api.post("/events", json=own(order, "u", value=501)), 422, "reward")  # above the campaign's maximum
     track = {"messageId": new_id("m"), "event": order, "userId": "u", "properties": {"revenue": "12"}}
     problem(api.post("/events", json=track), 422, "properties.revenue")
-    problem(api.post("/events", json={"messageId": "m", "event": order, "properties": {}}), 422, "userId")
+    for nobody in ({}, {"userId": "", "anonymousId": ""}):
+        problem(api.post("/events", json={"messageId": "m", "event": order, "properties": {}} | nobody), 422, "userId")
     problem(api.post("/events", json=CLOUD | {"specversion": "0.3"}), 422, "specversion")
     problem(api.post("/events", json=[good]), 422)
     items = ok(api.post("/events/batch", json={"items": [good | {"value": "x"}, good]}))["items"]

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import orjson
 from fastapi import APIRouter, Request, Response
-from pydantic import BaseModel, ConfigDict, Field, RootModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, RootModel, TypeAdapter, ValidationError
 
 from prudent.api.problems import describe_error, describe_validation
 from prudent.api.rendering import json_reply
@@ -41,13 +41,17 @@ class Foreign(BaseModel):
     model_config = ConfigDict(strict=True, extra="ignore", frozen=True, allow_inf_nan=False)
 
 
+SomeSubject = Annotated[Subject | None, BeforeValidator(lambda value: None if value == "" else value)]
+"""RudderStack sends an empty text for a user who is not known."""
+
+
 class TrackCall(Foreign):
     """A track call of Segment or RudderStack."""
 
     messageId: EventId  # noqa: N815  # their name
     event: EventName
-    userId: Subject | None = None  # noqa: N815
-    anonymousId: Subject | None = None  # noqa: N815
+    userId: SomeSubject = None  # noqa: N815
+    anonymousId: SomeSubject = None  # noqa: N815
     timestamp: Instant | None = None
 
 
