@@ -99,9 +99,15 @@ class AsyncClient:
         description: str | None = None,
         status: Literal["active", "paused", "archived"] | None = None,
         algorithm: Mapping[str, Any] | None = None,
+        client_side: bool | None = None,
     ) -> Campaign:
         """Change the changeable fields of a campaign; those that are not given keep their values."""
-        changes = {"description": description, "status": status, "algorithm": algorithm}
+        changes = {
+            "description": description,
+            "status": status,
+            "algorithm": algorithm,
+            "client_side": client_side,
+        }
         return await self._run(self._calls.change_campaign(campaign_id, changes))
 
     async def delete_campaign(self, campaign_id: str) -> None:

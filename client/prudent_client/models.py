@@ -152,6 +152,7 @@ class Campaign(Reply):
     reward: dict[str, Any]
     assignment: dict[str, Any] = Field(default_factory=dict)
     holdout: dict[str, Any] | None = None
+    client_side: bool = False
     seed: int
     log_candidates: bool = False
     status: Literal["active", "paused", "archived"]

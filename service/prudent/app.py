@@ -15,10 +15,13 @@ from fastapi import FastAPI
 from sqlalchemy import Engine
 
 from prudent.api import campaigns, decisions, documentation, events, operations, problems, reports, transfer
+from prudent.api.doors import ofrep
+from prudent.api.doors.translation import TranslateProblems
 from prudent.api.server import authentication
 from prudent.api.server.bodies import Bodies
 from prudent.api.server.connections import Connections
 from prudent.api.server.middleware import AnswerHead, CountRequests, Requests
+from prudent.api.server.origins import AllowOrigins
 from prudent.clock import steady_clock
 from prudent.dashboard.login import login_routes
 from prudent.dashboard.pages import page_routes
@@ -35,7 +38,7 @@ from prudent.observability.multiprocess import FOLDER_VARIABLE
 from prudent.preflight import is_loopback
 from prudent.processes.remote_ledger import RemoteLedger
 from prudent.processes.runtime import tuned
-from prudent.security.keys import KeyRing
+from prudent.security.keys import FLAGS, KeyRing
 from prudent.security.sessions import Sessions
 from prudent.settings import Settings, read_settings
 from prudent.store.engines import create_read_engine, create_write_engine, parse_database_url
@@ -67,7 +70,10 @@ def create_app(settings: Settings, metrics_folder: Path | None = None, ledger_so
     requests = Requests(metrics, log_all=settings.log_level == "debug")
     ring = KeyRing(may_be_open=is_loopback(settings.host), admin_key=settings.admin_key)
     sessions = Sessions(settings, clock=time.time)
-    lane = None if settings.tracing else decisions.FastLane(ledger, bodies, ring if settings.auth else None, requests)
+    flags = ofrep.Flags(ledger, read, bodies, clock)
+    lane = None
+    if not settings.tracing:
+        lane = decisions.FastLane(ledger, bodies, ring if settings.auth else None, requests, [flags])
     assets = dashboard_assets()
     pages, queries = Pages(assets), Queries(ledger, read)
 
@@ -104,11 +110,15 @@ def create_app(settings: Settings, metrics_folder: Path | None = None, ledger_so
     app.add_middleware(AnswerHead)
     if settings.auth:
         app.add_middleware(authentication.RequireKey, ring=ring, sessions=sessions)
+    app.add_middleware(TranslateProblems, path=FLAGS, translate=ofrep.translate)
+    if settings.flag_origins:
+        app.add_middleware(AllowOrigins, path=FLAGS, origins=settings.flag_origins)
     app.add_middleware(CountRequests, requests=requests)
     stop_tracing = trace_requests(app) if settings.tracing else lambda: None
     routers = (
         decisions.decision_routes(ledger, read, bodies),
         events.event_routes(ledger, read, bodies, metrics),
+        ofrep.flag_routes(flags, bodies),
         campaigns.campaign_routes(ledger, read, bodies),
         campaigns.arm_routes(ledger, bodies),
         campaigns.learning_routes(ledger, read, bodies),

@@ -11,6 +11,8 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from prudent.environment import NOT_SETTINGS, PREFIX
 from prudent.identifiers import ID_PATTERN
 
+_ORIGIN = re.compile(r"https?://([a-z0-9-]+(\.[a-z0-9-]+)*|\[[0-9a-f:]+\])(:[0-9]{1,5})?")
+"""As browsers send it: in lower case, and without a slash at the end."""
 KEY_LENGTH_MIN = 32
 """Of a key or a secret that the operator makes up."""
 NAMED_MAX = 20
@@ -42,6 +44,16 @@ def _names(value: Any) -> Any:
     if len(names) > NAMED_MAX:
         raise ValueError(f"may name at most {NAMED_MAX} campaigns, as each is looked at in every scrape")
     return names
+
+
+def _origins(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    origins = tuple(origin for origin in map(str.strip, value.split(",")) if origin)
+    wrong = next((origin for origin in origins if not _ORIGIN.fullmatch(origin)), None)
+    if wrong is not None:
+        raise ValueError(f"must be origins such as https://shop.example, separated by commas: {wrong!r} is none")
+    return origins
 
 
 Positive = Annotated[int, Field(ge=1)]
@@ -122,6 +134,8 @@ class Settings(BaseSettings):
     """Signs the dashboard's sessions; by default derived from the admin key, else new at every start."""
     keys_refresh_seconds: Positive = 2
     """Every worker knows of a key that is created or revoked after this time."""
+    flag_origins: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_origins)] = ()
+    """Web pages of these origins may evaluate flags; separated by commas."""
     metrics_campaigns: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_names)] = ()
     """Campaigns whose alarms are metrics with the campaign's id as a label; separated by commas."""
     log_level: Annotated[LogLevel, BeforeValidator(str.lower)] = "info"

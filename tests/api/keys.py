@@ -2,10 +2,12 @@
 
 from typing import Any
 
+import httpx
 from click.testing import Result
 from typer.testing import CliRunner
 
 from prudent.__main__ import app
+from tests.api.contract import problem
 
 ADMIN_KEY = "an-admin-key-that-an-operator-chose"
 CAMPAIGN = {"campaign_id": "c", "risk": {"measure": "mean"}, "model": {"type": "multi-armed"}}
@@ -28,6 +30,8 @@ CALLS: list[tuple[str, str, Any, str]] = [
     ("POST", "/reward/batch", {"items": [{"decision_id": "d", "reward": 1}]}, "writer"),
     ("POST", "/events", {"event_id": "e", "event": "bought", "subject": "u"}, "writer"),
     ("POST", "/events/batch", {"items": [{"event_id": "e", "event": "bought", "subject": "u"}]}, "writer"),
+    ("POST", "/ofrep/v1/evaluate/flags", {"context": {"targetingKey": "u"}}, "evaluator"),
+    ("POST", "/ofrep/v1/evaluate/flags/c", {"context": {"targetingKey": "u"}}, "evaluator"),
     ("POST", "/campaigns/c/observations", {"items": [{"arm_id": "a", "reward": 1}]}, "writer"),
     ("POST", "/campaigns", CAMPAIGN | ARMS, "admin"),
     ("PATCH", "/campaigns/c", {"description": "changed"}, "admin"),
@@ -38,6 +42,23 @@ CALLS: list[tuple[str, str, Any, str]] = [
     ("DELETE", "/campaigns/d?confirm=d", None, "admin"),
 ]
 """Method, path, body and the least role that may."""
+MAY = {
+    "evaluator": {"evaluator"},
+    "reader": {"reader"},
+    "writer": {"evaluator", "reader", "writer"},
+    "admin": {"evaluator", "reader", "writer", "admin"},
+}
+"""What each role may do: what one of these may."""
+
+
+def refusal(reply: httpx.Response, path: str, status: int) -> str:
+    """What a refused call is told, in the form of the path's door."""
+    if path.startswith("/ofrep/"):
+        assert reply.status_code == status, reply.text
+        details: str = reply.json()["errorDetails"]
+        return details
+    detail: str = problem(reply, status)["detail"]
+    return detail
 
 
 def prudent(*arguments: str, environment: dict[str, str] | None = None) -> Result:

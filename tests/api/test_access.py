@@ -11,7 +11,7 @@ from prudent.preflight import NotServableError, _check_access, is_loopback
 from prudent.settings import InvalidSettingError, read_settings
 from prudent.store.engines import create_read_engine, parse_database_url
 from tests.api.contract import ok, problem
-from tests.api.keys import ADMIN_KEY, CALLS, make_key, prudent
+from tests.api.keys import ADMIN_KEY, CALLS, make_key, prudent, refusal
 from tests.conftest import MakeServer, migrate_empty
 from tests.servers import HOST, Server, clean_environment, free_port
 
@@ -94,7 +94,7 @@ def test_an_open_service_answers_to_localhost_only(client: httpx.Client, server:
     """A page whose name was made to lead to this machine could read and reward through a visitor's browser."""
     for host in ("evil.example", f"evil.example:{server.port}", "localhost.evil.example", "127.0.0.1.evil.example", ""):
         for method, path, body, _ in CALLS:
-            problem(client.request(method, path, json=body, headers={"Host": host}), 403)
+            refusal(client.request(method, path, json=body, headers={"Host": host}), path, 403)
     for host in ("localhost", f"LocalHost:{server.port}", "127.0.0.1", f"[::1]:{server.port}"):
         ok(client.get("/campaigns", headers={"Host": host}))
     ok(client.get("/health/live", headers={"Host": "probe.example"}))

@@ -24,8 +24,8 @@ from tests.api.test_bad_fields import BAD_IDS, IDS, NOT_NUMBERS, NUMBERS
 from tests.conftest import MakeServer, migrate_empty
 from tests.servers import HOST, free_port
 
-LANE, APPLICATION = "application/json", "application/json; charset=utf-8"
-"""What a body's type decides: the lane takes the usual spelling only."""
+LANE, APPLICATION = "application/json", "application/json; charset=UTF-8"
+"""What a body's type decides: the lane takes the usual spellings only."""
 NO_REQUESTS = [b"", b" ", b"[]", b"null", b"{", b'{"a":', b"{}}", b"\xff\xfe\x00", b'{"a": "\xff"}', b"[" * 20_000]
 
 

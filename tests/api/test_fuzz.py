@@ -114,5 +114,5 @@ def test_made_up_requests(
     name = api_server.database_url.partition(":")[0]
     promise("R18", f"{name}, {mode.value} data: {sum(called.values()):,} requests, 5xx 0")
     bodies = {label for label in called if label.split()[0] in {"POST", "PATCH"}}
-    assert len(bodies) == 15
+    assert len(bodies) == 17
     assert all(called[label] >= EXAMPLES_MAX // 2 for label in bodies), called

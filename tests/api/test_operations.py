@@ -36,6 +36,8 @@ OPERATIONS = {
     ("post", "/decisions/{decision_id}/correction"): "correctReward",
     ("post", "/events"): "sendEvent",
     ("post", "/events/batch"): "sendEventBatch",
+    ("post", "/ofrep/v1/evaluate/flags"): "evaluateFlags",
+    ("post", "/ofrep/v1/evaluate/flags/{key}"): "evaluateFlag",
     ("post", "/select/batch"): "selectBatch",
     ("post", "/reward/batch"): "rewardBatch",
     ("get", "/health/live"): "live",
@@ -161,8 +163,11 @@ def test_openapi_operations(openapi: Json) -> None:
         assert operation["summary"]
         for status, answer in operation["responses"].items():
             assert answer["description"]
-            assert answer.get("content") or status == "204", (name, status)
-        if name not in {"live", "ready", "metrics"}:
+            assert answer.get("content") or status in {"204", "304"}, (name, status)
+        if name in {"evaluateFlag", "evaluateFlags"}:
+            failure = operation["responses"]["default"]["content"]["application/json"]
+            assert failure["schema"] == {"$ref": "#/components/schemas/FlagFailure"}
+        elif name not in {"live", "ready", "metrics"}:
             problems = operation["responses"]["default"]["content"]["application/problem+json"]
             assert problems["schema"] == {"$ref": "#/components/schemas/Problem"}
 

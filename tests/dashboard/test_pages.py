@@ -32,7 +32,7 @@ def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, K
     url = f"sqlite:///{folder}/prudent.db"
     server = Server(url, folder / "server.log", environment={"PRUDENT_ADMIN_KEY": ADMIN_KEY})
     server.start()
-    keys = {role: make_key(url, role, role) for role in ("reader", "writer")} | {"admin": ADMIN_KEY}
+    keys = {role: make_key(url, role, role) for role in ("evaluator", "reader", "writer")} | {"admin": ADMIN_KEY}
     calls: list[tuple[str, Any]] = [
         ("/campaigns", CAMPAIGN),
         ("/select", {"campaign_id": "c", "decision_id": "d", "context": [3]}),
@@ -122,6 +122,15 @@ def test_a_reader_looks_and_a_writer_decides(closed: tuple[Server, Keys], http: 
     assert reply.status_code == 303
     assert plays(http) == before + 1
     assert "Decision recorded" in http.get(reply.headers["location"]).text
+
+
+def test_an_evaluator_is_not_let_in(closed: tuple[Server, Keys], http: httpx.Client) -> None:
+    """Its key is in web pages, for everybody to read."""
+    sign_in(http, closed, "reader")  # by now all keys are known
+    http.cookies.clear()
+    reply = http.post("/dashboard/login", data={"key": closed[1]["evaluator"]}, headers=own(http))
+    assert (reply.status_code, reply.cookies) == (403, {})
+    assert "may not look at campaigns" in reply.text
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,12 @@ def clean(monkeypatch: pytest.MonkeyPatch) -> None:
             "a, b c",
             "PRUDENT_METRICS_CAMPAIGNS must be ids of campaigns, separated by commas: 'b c'",
         ),
+        (
+            "FLAG_ORIGINS",
+            "https://a.example, https://b.example/",
+            "PRUDENT_FLAG_ORIGINS must be origins such as https://shop.example, separated by commas: 'https://b.example/'",
+        ),
+        ("FLAG_ORIGINS", "*", "PRUDENT_FLAG_ORIGINS must be origins such as https://shop.example, separated by commas"),
         ("METRICS_CAMPAIGNS", "a," * 21, "PRUDENT_METRICS_CAMPAIGNS may name at most 20 campaigns"),
         ("SESSION_SECRET", "hunter2", "PRUDENT_SESSION_SECRET must have at least 32 characters"),
         ("BATCH_SIZE", "1", "PRUDENT_BATCH_SIZE is not a setting"),

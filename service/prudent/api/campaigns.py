@@ -138,7 +138,7 @@ def campaign_routes(ledger: LedgerAccess, read: Reader, bodies: Bodies) -> APIRo
         """Change the description, the status, or what may change of the algorithm: how it explores and forgets."""
         change = await read_change(request)
         record = await ledger.administer(
-            ChangeCampaign(campaign_id, change.description, change.status, change.algorithm)
+            ChangeCampaign(campaign_id, change.description, change.status, change.algorithm, change.client_side)
         )
         return _campaign(record)
 

@@ -8,8 +8,8 @@ if there were no lane. See docs/decisions/0034-fast-lane.md.
 
 import asyncio
 import time
-from collections.abc import Callable
-from typing import Annotated, Any, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any, NamedTuple, Protocol, TypeVar
 
 import orjson
 from fastapi import APIRouter, Path, Request, Response
@@ -39,7 +39,7 @@ from prudent.ledger.missing import NO_DECISION
 from prudent.ledger.outcomes import Failed
 from prudent.observability.logs import request_id
 from prudent.reporting.decision_log import find_decision
-from prudent.security.keys import KeyRing
+from prudent.security.keys import KeyRing, Role, role_needed
 from prudent.store.read_pool import Reader
 
 DecisionPath = Annotated[str, Path(pattern=ID_PATTERN, description="Decision id.")]
@@ -48,6 +48,8 @@ TURN_SECONDS = 0.01
 Item = TypeVar("Item", bound=BaseModel)
 Failure = dict[str, Any]
 """The reply to an item of a batch that failed."""
+USUAL_KINDS = frozenset({b"application/json", b"application/json; charset=utf-8"})
+"""Of bodies that need no closer look."""
 
 
 def select_command(request: SelectRequest) -> Select:
@@ -246,65 +248,101 @@ def _failed(body: dict[str, Any]) -> Failure:
 # The fast lane
 
 
-class _Route(NamedTuple):
-    """A path, how its body becomes a command, and how the command's result is rendered."""
+class Errand(NamedTuple):
+    """Commands that have been submitted, and the response once it is known what became of them."""
+
+    outcomes: asyncio.Future[Any]
+    respond: Callable[[asyncio.Future[Any]], Response]
+
+
+class LaneRoute(Protocol):
+    """A route of the lane. path: its template; a parameter ends it. role: what a key's must include."""
 
     path: str
-    read: Callable[[Raw], Command]
-    render: Callable[[Any], dict[str, Any]]
+    role: Role
+
+    def start(self, url: bytes, headers: Headers, body: Raw) -> Errand | None:
+        """Submit a request's command; None, or any exception, if the application must answer it."""
+
+
+class _Route:
+    """A path, how its body becomes a command, and how the command's result is rendered."""
+
+    def __init__(
+        self, ledger: LedgerAccess, path: str, read: Callable[[Raw], Command], render: Callable[[Any], dict[str, Any]]
+    ) -> None:
+        self.path, self.role = path, role_needed("POST", path) or "admin"
+        self._ledger, self._read, self._render = ledger, read, render
+
+    def start(self, _url: bytes, _headers: Headers, body: Raw) -> Errand:
+        return Errand(self._ledger.enqueue([self._read(body)]), self._respond)
+
+    def _respond(self, outcomes: asyncio.Future[list[Any]]) -> Response:
+        try:
+            (outcome,) = outcomes.result()
+            if isinstance(outcome, Failed):
+                raise outcome.error
+            return json_reply(self._render(outcome))
+        except Exception as error:  # noqa: BLE001  # sorted, and logged if it is a defect, by respond_to
+            return respond_to(error)
 
 
 class Passage(NamedTuple):
     """A request whose command has been submitted."""
 
-    outcomes: asyncio.Future[list[Any]]
-    route: _Route
+    outcomes: asyncio.Future[Any]
+    respond: Callable[[asyncio.Future[Any]], Response]
+    path: str
     own_id: str
     started: float
 
 
 class FastLane:
-    """Takes requests between a connection's parser and the ledger."""
+    """Takes requests between a connection's parser and the ledger. others: routes besides those of this module."""
 
-    def __init__(self, ledger: LedgerAccess, bodies: Bodies, ring: KeyRing | None, requests: Requests) -> None:
-        self._ledger, self._ring, self._requests = ledger, ring, requests
+    def __init__(
+        self,
+        ledger: LedgerAccess,
+        bodies: Bodies,
+        ring: KeyRing | None,
+        requests: Requests,
+        others: Iterable[LaneRoute] = (),
+    ) -> None:
+        self._ring, self._requests = ring, requests
         read_select, read_reward = bodies.validator(SelectRequest), bodies.validator(RewardRequest)
-        routes = (
-            _Route("/select", lambda body: select_command(read_select(body)), render_decision),
-            _Route("/reward", lambda body: reward_command(read_reward(body)), render_receipt),
+        routes: tuple[LaneRoute, ...] = (
+            _Route(ledger, "/select", lambda body: select_command(read_select(body)), render_decision),
+            _Route(ledger, "/reward", lambda body: reward_command(read_reward(body)), render_receipt),
+            *others,
         )
-        self._routes = {route.path.encode(): route for route in routes}
+        self._routes = {route.path.partition("{")[0].encode(): route for route in routes}
         self._bytes_max = min(BREATH_BYTES, bodies.bytes_max)
 
     def takes(self, method: bytes, url: bytes, size: int | None) -> bool:
         """Whether a request with this head may be for the lane. size: of the body, if declared."""
-        return method == b"POST" and url in self._routes and size is not None and 0 < size <= self._bytes_max
+        is_known = url in self._routes or url[: url.rfind(b"/") + 1] in self._routes
+        return is_known and method == b"POST" and size is not None and 0 < size <= self._bytes_max
 
     def enter(self, url: bytes, headers: Headers, body: Raw) -> Passage | None:
         """Submit the command of a request; None if the application must answer it."""
         started = time.perf_counter()
-        route = self._routes[url]
-        if self._ring is not None and not admits(self._ring, "POST", route.path, headers):
+        route = self._routes.get(url) or self._routes[url[: url.rfind(b"/") + 1]]
+        if self._ring is not None and not admits(self._ring, route.role, headers):
             return None
         kinds = [value for name, value in headers if name in {b"content-type", b"content-encoding"}]
-        if kinds != [b"application/json"]:
+        if len(kinds) != 1 or kinds[0] not in USUAL_KINDS:
             return None
         try:
-            command = route.read(body)
+            errand = route.start(url, headers, body)
         except Exception:  # noqa: BLE001  # whatever it is: the application reads the body again, and answers
             return None
-        outcomes = self._ledger.enqueue([command])
-        return Passage(outcomes, route, self._requests.id_of(headers), started)
+        if errand is None:
+            return None
+        return Passage(*errand, route.path, self._requests.id_of(headers), started)
 
     def leave(self, passage: Passage) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
         """The response to a request whose outcome is known: status, headers and body. It counts as answered now."""
         request_id.set(passage.own_id)  # a callback has a context of its own
-        try:
-            (outcome,) = passage.outcomes.result()
-            if isinstance(outcome, Failed):
-                raise outcome.error
-            response = json_reply(passage.route.render(outcome))
-        except Exception as error:  # noqa: BLE001  # sorted, and logged if it is a defect, by respond_to
-            response = respond_to(error)
-        self._requests.count(passage.route.path, "POST", response.status_code, passage.started)
+        response = passage.respond(passage.outcomes)
+        self._requests.count(passage.path, "POST", response.status_code, passage.started)
         return response.status_code, guarded(response.raw_headers, passage.own_id), bytes(response.body)

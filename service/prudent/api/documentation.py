@@ -23,8 +23,9 @@ not only the average**.
 Create a campaign, `POST /select` to get an arm, `POST /reward` to report the outcome. Every error is
 `application/problem+json`.
 
-If API keys are in use, send one as `X-API-Key` or as `Authorization: Bearer`. A reader may GET, a writer may also send
-selects, rewards and observations, and an admin may do everything.
+If API keys are in use, send one as `X-API-Key` or as `Authorization: Bearer`. An evaluator may only evaluate
+feature flags, a reader may GET, a writer may do both and send selects, rewards and observations, and an admin may do
+everything.
 """
 
 

@@ -92,11 +92,15 @@ def problem(status: int, detail: str, errors: Sequence[dict[str, str]] = ()) -> 
     return found | {"errors": list(errors[:ERRORS_MAX])}
 
 
+PROBLEM = "application/problem+json"
+"""The media type of every error."""
+
+
 def respond(body: dict[str, Any], headers: dict[str, str] | None = None) -> Response:
     """A problem as a response, with the request's id, so that a user's report leads to the lines of the log."""
     named = body | {"request_id": request_id.get()}
     guarded = {"Cache-Control": "no-store"} | (headers or {})  # a defect's response passes no middleware of ours
-    return Response(orjson.dumps(named), body["status"], guarded, "application/problem+json")
+    return Response(orjson.dumps(named), body["status"], guarded, PROBLEM)
 
 
 def respond_to(error: Exception) -> Response:

@@ -42,7 +42,12 @@ def render_found(found: FoundDecision) -> dict[str, Any]:
 
 def render_shown(row: DecisionRow) -> dict[str, Any]:
     """The part of a decision that every reply about it shows, as DecisionReply."""
-    return shown_columns(row) | {"exploring": row.arm_id != row.greedy_arm_id}
+    return shown_columns(row) | {"exploring": explores(row)}
+
+
+def explores(row: DecisionRow) -> bool:
+    """Whether another arm was chosen than the one with the best estimate."""
+    return row.arm_id != row.greedy_arm_id
 
 
 def render_receipt(receipt: RewardReceipt) -> dict[str, Any]:

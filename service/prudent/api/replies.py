@@ -239,6 +239,7 @@ class CampaignReply(BaseModel):
     reward: RewardRules
     assignment: Assignment
     holdout: Holdout | None
+    client_side: bool
     seed: int
     log_candidates: bool
     status: Literal["active", "paused", "archived"]
@@ -246,8 +247,7 @@ class CampaignReply(BaseModel):
     head: int = Field(description=HEAD)
     created_at: datetime
     warnings: list[str] = Field(
-        description="Settings that are allowed but may cause problems, such as a regularization that is too small for "
-        "the scale of the features."
+        description="Settings that may cause problems, such as too small a regularization for the features' scale."
     )
 
 

@@ -8,7 +8,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, Field
+from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 
 from prudent.campaigns import AlgorithmChange, ArmId, CampaignConfiguration, CampaignId, DecisionId, Schema
 from prudent.campaigns.events import EventName
@@ -18,6 +18,7 @@ from prudent.campaigns.values import (
     DIMENSION_MAX,
     INTEGER_MAX,
     REWARD_MAX,
+    SUBJECT_MAX,
     ArmValue,
     Feature,
     FeatureObject,
@@ -165,6 +166,31 @@ class EventBatch(Schema):
     items: Annotated[list[EventRequest], Field(min_length=1, description=BATCH_LIMITS, fail_fast=True)]
 
 
+class EvaluationContext(BaseModel):
+    """Whom a flag is evaluated for: features of the request by name, and any other attributes."""
+
+    model_config = ConfigDict(strict=True, extra="allow")
+
+    targetingKey: Annotated[  # noqa: N815  # as OpenFeature spells it
+        Annotated[str, Field(max_length=SUBJECT_MAX)] | None,
+        Field(description="The subject of the decision. Required where the campaign's decisions stand for subjects."),
+    ] = None
+
+
+class EvaluationRequest(BaseModel):
+    """An evaluation of flags, as OpenFeature's SDKs send it: what newer ones add is left out."""
+
+    model_config = ConfigDict(strict=True, extra="ignore")
+
+    context: EvaluationContext | None = None
+
+    @property
+    def subject_and_attributes(self) -> tuple[str | None, dict[str, Any]]:
+        """The targeting key, and what else there is by name. An empty key is none."""
+        context = self.context
+        return (None, {}) if context is None else (context.targetingKey or None, context.model_extra or {})
+
+
 class ObservationItem(Schema):
     """An observation made elsewhere."""
 
@@ -205,6 +231,7 @@ class CampaignChange(Schema):
     description: Annotated[str, Field(max_length=DESCRIPTION_MAX)] | None = None
     status: Literal["active", "paused", "archived"] | None = None
     algorithm: AlgorithmChange | None = None
+    client_side: bool | None = None
 
 
 class RestartRequest(Schema):
@@ -254,6 +281,7 @@ EXAMPLES: dict[type[BaseModel], dict[str, Any]] = {
     },
     RewardRequest: {"decision_id": "visit-0001", "reward": 1.25},
     EventRequest: {"event_id": "order-7", "event": "Order Completed", "subject": "user-1", "value": 12.3},
+    EvaluationRequest: {"context": {"targetingKey": "user-1"}},
     CorrectionRequest: {"reward": 1.5, "reason": "The scale was read wrongly."},
     RestartRequest: {"from": 1},
     ObservationBatch: {"items": [{"observation_id": "2025-001", "arm_id": "a", "features": [1, 0, 0], "reward": 0.7}]},

@@ -297,6 +297,9 @@ class CampaignConfiguration(Schema):
     holdout: Annotated[
         Holdout | None, Field(description="Needs one of arm_id and policy; what is held out is learned like the rest.")
     ] = None
+    client_side: Annotated[
+        bool, Field(description="Whether it is a flag of web pages and apps, which evaluate all such flags at once.")
+    ] = False
     seed: Annotated[int, Field(ge=0, le=INTEGER_MAX, description="Breaks ties, together with the decision id.")] = 0
     log_candidates: Annotated[
         bool,

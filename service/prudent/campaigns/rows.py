@@ -143,6 +143,8 @@ class RowReader:
         self.columns = [*self._columns[False], *self._columns[True]]
         self.may_miss = np.array([column.may_miss for column in self.columns] or [False], dtype=bool)
         """(n,) which values of a row may be missing; (1,) where features have no names, and none may."""
+        self.names_in_context = frozenset(one.name for one in (context if isinstance(model, SharedModel) else arm))
+        """Of the features that a request has in its context; none where it has no context, or they have no names."""
         self.has_context = bool(context)
         """Whether a row of a shared model holds the request's features after the arm's."""
 

@@ -19,6 +19,7 @@ FEATURE_MAX = 1e6
 REWARD_MAX = 1e9
 INTEGER_MAX = 2**53 - 1
 DESCRIPTION_MAX = 2_000
+SUBJECT_MAX = 256
 
 T = TypeVar("T")
 
@@ -119,7 +120,7 @@ Subject = Annotated[
     str,
     Field(
         min_length=1,
-        max_length=256,
+        max_length=SUBJECT_MAX,
         description="Whom or what a decision is for: any text. It is not stored; a keyed digest of it is.",
         examples=["user-1"],
     ),
@@ -184,6 +185,13 @@ def check_value(value: Any, others: Iterable[Any], field: str) -> None:
             raise InvalidConfigurationError(
                 field, f"is {kind}, but that of another arm is {kind_of_value(other)}: all must be of one type"
             )
+
+
+def alike(values: dict[str, Any]) -> dict[str, Any]:
+    """Arms' values with all numbers as floats if one is: JSON has one kind of number, and some of its readers two."""
+    if not any(type(value) is float for value in values.values()):
+        return values
+    return {arm_id: float(value) if type(value) is int else value for arm_id, value in values.items()}
 
 
 def kind_of_value(value: Any) -> str:

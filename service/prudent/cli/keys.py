@@ -35,7 +35,8 @@ def create(
     role: Annotated[
         Role,
         typer.Option(
-            help="reader: GET. writer: also select, reward and observations. admin: also create, change and delete."
+            help="evaluator: evaluate flags only. reader: GET. writer: both, and select, reward and observations. "
+            "admin: also create, change and delete."
         ),
     ],
     note: Annotated[str, typer.Option(help="Free text, shown in the list.")] = "",

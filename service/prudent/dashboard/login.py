@@ -11,7 +11,7 @@ from prudent.dashboard.rendering import HEADERS, Pages, is_https
 from prudent.errors import UnavailableError
 from prudent.ledger.access import LedgerAccess
 from prudent.ledger.commands import EndSession
-from prudent.security.keys import KeyRing
+from prudent.security.keys import KeyRing, is_allowed
 from prudent.security.sessions import COOKIE, SECONDS, Sessions, is_page
 
 FORM_BYTES_MAX = 2**18
@@ -67,8 +67,11 @@ def login_routes(pages: Pages, ring: KeyRing, sessions: Sessions, ledger: Ledger
         except BadBodyError as error:
             return pages.render(request, "login.html", error.status, wanted="/", error=error.detail)
         key, wanted = form.get("key", "").strip().encode(), _inside(form.get("next", "/"))
-        if ring.role_of(key) is None:
-            if ring.is_loaded:
+        role = ring.role_of(key)
+        if role is None or not is_allowed(role, "reader"):
+            if role is not None:
+                status, text = 403, f"This key has the role {role}, which may not look at campaigns."
+            elif ring.is_loaded:
                 status, text = 401, "This key is not valid. It may have been revoked, or only partly copied."
             else:
                 status, text = 503, "The keys are not loaded yet: try again in a moment."

@@ -33,6 +33,7 @@ from prudent.ledger.commands import (
 )
 from prudent.ledger.correcting import append_setting, correct
 from prudent.ledger.erasing import erase
+from prudent.ledger.flags import check_room
 from prudent.ledger.importing import Import, take_step
 from prudent.ledger.missing import no_arm, no_campaign
 from prudent.ledger.outcomes import CorrectionReceipt, ErasureReceipt
@@ -124,6 +125,8 @@ def _create(command: CreateCampaign, connection: Connection, now: int) -> Campai
                 "a campaign with this id already exists with a different configuration", field="campaign_id"
             )
         return _record(connection, existing.key)
+    if configuration.client_side:
+        check_room(connection)
     key = campaigns.insert_campaign(
         connection,
         {
@@ -133,6 +136,7 @@ def _create(command: CreateCampaign, connection: Connection, now: int) -> Campai
             "status": "active",
             "revision": 1,
             "learn_limit": None,
+            "client_side": int(configuration.client_side),
             "created_at": now,
         },
     )
@@ -170,8 +174,12 @@ def _change(command: ChangeCampaign, connection: Connection, now: int) -> Campai
             _recount_plays(connection, row.key)
     if command.description is not None:
         changed = changed.model_copy(update={"description": command.description})
+    if command.client_side is not None:
+        if command.client_side and not configuration.client_side:
+            check_room(connection)
+        changed = changed.model_copy(update={"client_side": command.client_side})
     if changed != configuration:
-        values["configuration"] = changed.model_dump_json()
+        values |= {"configuration": changed.model_dump_json(), "client_side": int(changed.client_side)}
     if command.status is not None and command.status != row.status:
         values |= {"status": command.status, "learn_limit": row.head if command.status == "paused" else None}
     if values:

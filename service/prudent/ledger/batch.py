@@ -18,13 +18,14 @@ from prudent.errors import (
     NotFoundError,
     QuarantinedError,
 )
-from prudent.ledger import rewards, selection
+from prudent.ledger import flags, rewards, selection
 from prudent.ledger.basis import Basis
 from prudent.ledger.commands import (
     Activate,
     Command,
     Compare,
     Describe,
+    Evaluate,
     Expire,
     LearnEvent,
     Observe,
@@ -34,7 +35,7 @@ from prudent.ledger.commands import (
 )
 from prudent.ledger.description import compare_arms, describe, known_report
 from prudent.ledger.missing import NO_DECISION, no_campaign
-from prudent.ledger.outcomes import Deferred, EventReceipt, Failed, Outcome, Postponed, Result
+from prudent.ledger.outcomes import Decision, Deferred, EventReceipt, Failed, Outcome, Postponed, Result
 from prudent.ledger.queue import Shares
 from prudent.ledger.state import CampaignState, Writes
 from prudent.ledger.subjects import digest_of, event_key, single_id
@@ -60,6 +61,7 @@ class Batch:
         self._current: CampaignState | None = None
         self._executions: dict[type[Command], Callable[[Any], Result]] = {
             Select: self._select,
+            Evaluate: self._evaluate,
             Reward: self._reward,
             LearnEvent: self._learn_event,
             Activate: self._activate,
@@ -147,7 +149,19 @@ class Batch:
         return None if row is None or self.basis.name_of(row.key) is None else row
 
     def _select(self, command: Select) -> Result:
+        return self._select_in(self._named(command.campaign_id), command)
+
+    def _evaluate(self, command: Evaluate) -> Result:
         state = self._named(command.campaign_id)
+        if state.status != "active":
+            return flags.switch_off(state)
+        request, ignored = flags.fitted(state, command)
+        decision = self._select_in(state, request)
+        if not decision.is_repeated:
+            self.writes.ignored += ignored
+        return decision
+
+    def _select_in(self, state: CampaignState, command: Select) -> Decision:
         if command.subject is not None:
             return self._select_for(command.subject, state, command)
         request, draft = selection.with_rows(state, command)
@@ -166,7 +180,7 @@ class Batch:
             raise ConflictError("this decision_id was already used for a different request", field="decision_id")
         return selection.repeat_decision(earlier, state.campaign_id, state.values.get(earlier.arm_id, earlier.arm_id))
 
-    def _select_for(self, subject: str, state: CampaignState, command: Select) -> Result:
+    def _select_for(self, subject: str, state: CampaignState, command: Select) -> Decision:
         """The decision that stands for a subject, or the first one."""
         decision_id = next(iter(self.basis.ids_for(state, subject)), None)
         if decision_id is None:

@@ -91,6 +91,15 @@ class Select:
         return hashed.digest()
 
 
+@dataclass(slots=True, eq=False)
+class Evaluate(Select):
+    """Choose an arm for an application that knows a feature flag and nothing of the campaign behind it.
+
+    Values of the context that are none of the campaign's features are left out. Where decisions stand for subjects, it
+    must have one. A campaign that is paused or archived decides nothing: its flag is off.
+    """
+
+
 @dataclass(slots=True)
 class Reward:
     """Learn the reward of a decision, or of a subject's latest one. arm_id: another arm that was used in the end.
@@ -290,6 +299,7 @@ class ChangeCampaign(SingleCommand):
     description: str | None = None
     status: CampaignStatus | None = None
     algorithm: AlgorithmChange | None = None
+    client_side: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

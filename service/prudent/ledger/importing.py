@@ -14,6 +14,7 @@ from sqlalchemy import Connection
 from prudent.campaigns import CampaignConfiguration
 from prudent.errors import ConflictError, InvalidCommandError
 from prudent.ledger.commands import SingleCommand
+from prudent.ledger.flags import check_room
 from prudent.store import campaigns, categories, decisions, events, log
 from prudent.store.tables import OBSERVATION, ArmRow, CategoryRow, DecisionRow, LogRow
 
@@ -89,6 +90,8 @@ def take_step(
 @take_step.register
 def _begin(step: BeginImport, connection: Connection, now: int) -> int:
     _refuse_taken(connection, step.campaign_id)
+    if step.configuration.client_side:
+        check_room(connection)
     key = campaigns.stage(
         connection,
         {
@@ -97,6 +100,7 @@ def _begin(step: BeginImport, connection: Connection, now: int) -> int:
             "status": step.status,
             "revision": step.revision,
             "learn_limit": step.learn_limit,
+            "client_side": int(step.configuration.client_side),
             "subject_key": step.subject_key,
         },
         now,

@@ -231,6 +231,7 @@ class Ledger(LedgerAccess):
         self._metrics.rewards.inc(len(batch.writes.rewarded))
         self._metrics.missing_values.inc(batch.writes.missing)
         self._metrics.unknown_categories.inc(batch.writes.others)
+        self._metrics.ignored_attributes.inc(batch.writes.ignored)
         for state, head in batch.refused:
             state.refusals.add(head)
         for state in batch.basis.touched.values():

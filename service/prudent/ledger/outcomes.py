@@ -50,6 +50,17 @@ class Decision(NamedTuple):
     is_available: bool | None = None
 
 
+class SwitchedOff(NamedTuple):
+    """The answer to Evaluate where nothing is decided.
+
+    arm_id: of the arm that the flag has while it is off, with its value; observations: how many are learned.
+    """
+
+    arm_id: str
+    value: Any
+    observations: int
+
+
 class CorrectionReceipt(NamedTuple):
     """The answer to Correct. Its fields have the contract's names.
 
@@ -196,7 +207,9 @@ class ModelReport:
     state_digest: str | None = None
 
 
-Result = Decision | RewardReceipt | EventReceipt | ObserveReceipt | ModelReport | Prospect | Comparison | None
+Result = (
+    Decision | SwitchedOff | RewardReceipt | EventReceipt | ObserveReceipt | ModelReport | Prospect | Comparison | None
+)
 
 
 @dataclass(frozen=True, slots=True)

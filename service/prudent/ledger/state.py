@@ -15,6 +15,7 @@ import structlog
 from numpy.typing import NDArray
 
 from prudent.campaigns import Draft, RowReader, build_policy, exploration_rule, index_settings, stored
+from prudent.campaigns.values import alike
 from prudent.core.budget import Spending
 from prudent.core.exploration import Scores
 from prudent.core.policy import Policy
@@ -170,7 +171,7 @@ class CampaignState:
             for row, features in zip(rows, own, strict=True)
         ]
         self.by_id = {arm.arm_id: arm for arm in self.arms}
-        self.values = {row.arm_id: row.parsed_value for row in rows if row.value is not None}
+        self.values = alike({row.arm_id: row.parsed_value for row in rows if row.value is not None})
         self.inactive = {arm.arm_id: arm.status for arm in self.arms if arm.status != "active"}
         self.plays = [row.plays for row in rows]
         self._is_warm = False
@@ -255,6 +256,8 @@ class Writes:
     missing: int = 0
     others: int = 0
     """Values of named features that were not sent, or that were none of a feature's categories."""
+    ignored: int = 0
+    """Attributes of flags' contexts that are none of their campaigns' features."""
 
     def learn_categories(self, state: CampaignState, draft: Draft) -> None:
         """Keep the categories that a request has brought, now that it is recorded."""

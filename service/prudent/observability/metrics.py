@@ -74,6 +74,9 @@ class Metrics:
         self.unknown_categories = self._counter(
             "prudent_unknown_categories", "Values of observations that were none of their feature's categories."
         )
+        self.ignored_attributes = self._counter(
+            "prudent_ignored_attributes", "Attributes of flags' contexts that are none of their campaigns' features."
+        )
         self.states = self._gauge("prudent_states", "Campaigns held in memory.")
         self.states_bytes = self._gauge("prudent_states_bytes", "Memory used by the states of campaigns.")
         self.quarantined = self._gauge("prudent_quarantined_campaigns", "Campaigns whose rows cannot be learned.")

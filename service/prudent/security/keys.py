@@ -10,15 +10,24 @@ import secrets
 from collections.abc import Iterable, Mapping
 from typing import Literal, get_args
 
-Role = Literal["reader", "writer", "admin"]
+Role = Literal["evaluator", "reader", "writer", "admin"]
 ROLES: tuple[Role, ...] = get_args(Role)
-"""Weakest first: each may do everything that the ones before it may."""
+_INCLUDED: dict[Role, frozenset[Role]] = {
+    "evaluator": frozenset({"evaluator"}),
+    "reader": frozenset({"reader"}),
+    "writer": frozenset({"evaluator", "reader", "writer"}),
+    "admin": frozenset(ROLES),
+}
+"""The roles that a role includes: it may do what they may."""
+FLAGS = "/ofrep/v1/evaluate/flags"
+"""Where flags are evaluated, with the flag's key behind it for one of them: the paths of OFREP."""
 KEY_PREFIX = "prudent_"
 """Makes keys recognisable where they should not be: in a repository, a log, a message."""
 
 _WRITES = re.compile(
     r"/(select|reward|events)(/batch)?|/campaigns/[^/]+/observations|/decisions/[^/]+/(correction|activate)"
 )
+_EVALUATIONS = re.compile(rf"{re.escape(FLAGS)}(/.*)?", re.DOTALL)
 _TRIES = re.compile(r"/dashboard/campaigns/[^/]+/try")
 _SESSIONS = re.compile(r"/dashboard/(login|logout)")
 _OPEN = re.compile(r"/health/(live|ready)|/openapi\.json|/docs(/static/.*)?|/dashboard/(login|static/.*)", re.DOTALL)
@@ -42,6 +51,8 @@ def role_needed(method: str, path: str) -> Role | None:
     """
     if method in {"GET", "HEAD"}:
         return None if _OPEN.fullmatch(path) else "reader"
+    if method == "POST" and _EVALUATIONS.fullmatch(path):
+        return "evaluator"
     if method == "POST" and _SESSIONS.fullmatch(path):
         return None
     if method == "POST" and (_WRITES.fullmatch(path) or _TRIES.fullmatch(path)):
@@ -81,4 +92,4 @@ class KeyRing:
 
 def is_allowed(role: Role, needed: Role) -> bool:
     """Whether the role includes the needed one."""
-    return ROLES.index(role) >= ROLES.index(needed)
+    return needed in _INCLUDED[role]

@@ -167,6 +167,14 @@ def list_campaigns(connection: Connection, *, after: str, limit: int) -> list[Ca
     return [CampaignRow._make(row) for row in connection.execute(statement)]
 
 
+def find_client_side(connection: Connection, limit: int) -> list[str]:
+    """The ids of the first campaigns that are flags of web pages and apps, in their order."""
+    statement = select(campaigns.c.campaign_id).where(
+        campaigns.c.client_side == 1, campaigns.c.campaign_id.is_not(None)
+    )
+    return list(connection.execute(statement.order_by(campaigns.c.campaign_id).limit(limit)).scalars())
+
+
 def insert_campaign(connection: Connection, values: dict[str, Any]) -> int:
     """Insert a campaign with its head at 0; its new internal key."""
     key = connection.execute(insert(campaigns).values(values).returning(campaigns.c.key)).scalar_one()

@@ -187,8 +187,15 @@ campaigns = Table(
     Column("learn_limit", BigInteger),  # the head at the pause; null while learning
     Column("created_at", INSTANT, nullable=False),
     Column("subject_key", LargeBinary),  # what subjects are digested with; null before the first
+    Column("client_side", Integer, nullable=False, server_default="0"),  # 1 or 0, as its configuration says
     CheckConstraint("status IN ('active', 'paused', 'archived', 'deleted')", name="status"),
     Index("uq_campaigns_campaign_id", "campaign_id", unique=True),
+    Index(
+        "ix_campaigns_client_side",
+        "campaign_id",
+        sqlite_where=text("client_side = 1"),
+        postgresql_where=text("client_side = 1"),
+    ),
     sqlite_autoincrement=True,
 )
 
@@ -293,7 +300,7 @@ api_keys = Table(
     Column("revoked_at", INSTANT),
     Column("ending", Text, nullable=False, server_default=""),  # the key's last four characters, to tell keys apart
     Column("note", Text, nullable=False, server_default=""),
-    CheckConstraint("role IN ('reader', 'writer', 'admin')", name="role"),
+    CheckConstraint("role IN ('evaluator', 'reader', 'writer', 'admin')", name="role"),
     Index(
         "uq_api_keys_name",
         "name",

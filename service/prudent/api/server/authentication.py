@@ -111,13 +111,13 @@ class RequireKey:
         self._refused, self._logged_at = 0, now
 
 
-def admits(ring: KeyRing, method: str, path: str, headers: Headers) -> bool:
-    """Whether a request to the API may be made. Why not, says `RequireKey`."""
+def admits(ring: KeyRing, needed: Role, headers: Headers) -> bool:
+    """Whether a request that needs this role may be made. Why not, says `RequireKey`."""
     if ring.is_open:
         return names_this_machine(headers)
-    keys, needed = presented_keys(headers), role_needed(method, path)
+    keys = presented_keys(headers)
     role = ring.role_of(keys.pop()) if len(keys) == 1 else None
-    return role is not None and needed is not None and is_allowed(role, needed)
+    return role is not None and is_allowed(role, needed)
 
 
 def respond_with_login(scope: Scope) -> Response:

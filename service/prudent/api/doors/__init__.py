@@ -1,0 +1,1 @@
+"""Doors for software that exists: other protocols, translated to our commands, and our errors to theirs."""
