@@ -4,6 +4,7 @@ It depends on httpx and pydantic only, and on nothing of the service.
 """
 
 from prudent_client.asynchronous import AsyncClient
+from prudent_client.campaigns import NewCampaign
 from prudent_client.errors import (
     AuthenticationError,
     ClientError,
@@ -34,6 +35,27 @@ from prudent_client.models import (
     ScoredArm,
     StoredDecision,
 )
+from prudent_client.reports import (
+    ArmReport,
+    ArmRewards,
+    EstimateAt,
+    External,
+    FeatureGroups,
+    Group,
+    HoldoutGroup,
+    HoldoutReport,
+    Learning,
+    LoggedDecision,
+    LoggedReward,
+    Policy,
+    PolicyArm,
+    PriceOfCaution,
+    Report,
+    ReportedChange,
+    RewardSources,
+    Stall,
+    Unlisted,
+)
 from prudent_client.requests import Event, Observation, Reward, Select
 from prudent_client.retries import Retries
 from prudent_client.synchronous import Client
@@ -41,6 +63,8 @@ from prudent_client.synchronous import Client
 __all__ = [
     "Arm",
     "ArmModel",
+    "ArmReport",
+    "ArmRewards",
     "AsyncClient",
     "AuthenticationError",
     "Campaign",
@@ -51,25 +75,43 @@ __all__ = [
     "Correction",
     "Decision",
     "Erasure",
+    "EstimateAt",
     "Event",
     "EventReceipt",
     "EventReward",
+    "External",
+    "FeatureGroups",
+    "Group",
     "Health",
+    "HoldoutGroup",
+    "HoldoutReport",
     "InvalidRequestError",
+    "Learning",
+    "LoggedDecision",
+    "LoggedReward",
     "Model",
+    "NewCampaign",
     "NotFoundError",
     "Observation",
     "ObservationsReceipt",
     "PermissionDeniedError",
+    "Policy",
+    "PolicyArm",
+    "PriceOfCaution",
     "Receipt",
     "RejectedError",
+    "Report",
+    "ReportedChange",
     "Retries",
     "Reward",
+    "RewardSources",
     "ScoredArm",
     "Select",
+    "Stall",
     "StoredDecision",
     "UnavailableError",
     "UnexpectedReplyError",
+    "Unlisted",
     "UnreachableError",
     "new_id",
 ]

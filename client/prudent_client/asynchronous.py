@@ -3,13 +3,15 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 import httpx
 
-from prudent_client.calls import Call, Calls, Pause
+from prudent_client.calls import Call, Calls, Pause, Send
+from prudent_client.campaigns import NewCampaign
 from prudent_client.connection import options
 from prudent_client.errors import RejectedError
+from prudent_client.frames import pandas, to_frame
 from prudent_client.identifiers import new_id
 from prudent_client.models import (
     Arm,
@@ -24,8 +26,12 @@ from prudent_client.models import (
     Receipt,
     StoredDecision,
 )
+from prudent_client.reports import LoggedDecision, Report
 from prudent_client.requests import Event, Features, JsonObject, Observation, Reward, Select
 from prudent_client.retries import Retries
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 T = TypeVar("T")
 
@@ -33,9 +39,12 @@ T = TypeVar("T")
 class AsyncClient:
     """Talks to one service over kept-alive connections. Close it, or use it with `async with`.
 
-    base_url: such as http://127.0.0.1:8000; api_key: sent as X-API-Key; timeout_seconds: for each attempt (5 at most
-    to connect); retries: how often and when a call is retried; headers: sent with every call; transport: a different
-    httpx transport; sleep: how to wait between attempts. Raises ValueError for an invalid URL or key.
+    base_url: such as http://127.0.0.1:8000; api_key: sent as X-API-Key; deadline_seconds: for each call that a user
+    waits for (`select`, `get_decision`, `activate`, `reward`, `reward_subject`, `send_event` and
+    `health`), with all its attempts and pauses, None for none; timeout_seconds: for each step of an attempt, such as a
+    read (5 at most to connect); retries: how often and when a call is retried; headers: sent with every call;
+    transport: a different httpx transport; sleep: how to wait between attempts. Raises ValueError for an invalid URL,
+    key or deadline.
 
     Every call raises the errors of `prudent_client.errors`. Every call can be repeated safely: decisions and
     observations have ids from the start, creations and rewards are idempotent, and so is deleting. Tasks may share
@@ -47,6 +56,7 @@ class AsyncClient:
         base_url: str,
         *,
         api_key: str | None = None,
+        deadline_seconds: float | None = 2.0,
         timeout_seconds: float = 20.0,
         retries: Retries | None = None,
         headers: Mapping[str, str] | None = None,
@@ -54,7 +64,7 @@ class AsyncClient:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._http = httpx.AsyncClient(**options(base_url, api_key, timeout_seconds, headers), transport=transport)
-        self._calls = Calls(base_url, retries or Retries())
+        self._calls = Calls(base_url, retries or Retries(), deadline_seconds)
         self._sleep = sleep
 
     async def __aenter__(self) -> Self:
@@ -73,7 +83,7 @@ class AsyncClient:
         """Check once whether the service is ready. Raises UnavailableError if it is not."""
         return await self._run(self._calls.health())
 
-    async def create_campaign(self, campaign: Mapping[str, Any]) -> Campaign:
+    async def create_campaign(self, campaign: NewCampaign) -> Campaign:
         """Create a campaign from the body of `POST /campaigns`. Repeating the request returns the campaign."""
         return await self._run(self._calls.create_campaign(campaign))
 
@@ -147,8 +157,13 @@ class AsyncClient:
         subject: str | None = None,
         activation: Literal["immediate", "deferred"] = "immediate",
         decision_id: str | None = None,
+        default: str | Arm | None = None,
     ) -> Decision:
-        """Make a decision; the arguments are those of `Select`. Keep its decision_id, or subject, for the reward."""
+        """Make a decision; the arguments are those of `Select`. Keep its decision_id, or subject, for the reward.
+
+        default: an arm, by its id or with its value, that is returned in place of an error, within the deadline;
+        `error` of the decision says why.
+        """
         request = Select(
             campaign_id=campaign_id,
             arms=arms,
@@ -162,7 +177,7 @@ class AsyncClient:
             activation=activation,
             decision_id=decision_id,
         )
-        return await self._run(self._calls.select(request))
+        return await self._run(self._calls.select(request, default))
 
     async def get_decision(self, decision_id: str) -> StoredDecision:
         """Read a decision as it was answered, and whether it has been rewarded."""
@@ -195,7 +210,7 @@ class AsyncClient:
         sent = Event(event=event, subject=subject, value=value, at=at, event_id=event_id or new_id())
         return await self._run(self._calls.send_event(sent))
 
-    async def send_events(self, events: Sequence[Event]) -> list[EventReceipt | RejectedError]:
+    async def send_events(self, events: Sequence[Event | Mapping[str, Any]]) -> list[EventReceipt | RejectedError]:
         """Report many events. A failed item has its error in its place in the result; it is not raised."""
         return await self._run(self._calls.send_events(events))
 
@@ -207,21 +222,58 @@ class AsyncClient:
         """Leave out all observations before a row of the campaign's log, by its sequence; 1 brings all back."""
         return await self._run(self._calls.restart(campaign_id, first))
 
-    async def select_batch(self, requests: Sequence[Select]) -> list[Decision | RejectedError]:
+    async def select_batch(self, requests: Sequence[Select | Mapping[str, Any]]) -> list[Decision | RejectedError]:
         """Make many decisions. A failed item has its error in its place in the result; it is not raised."""
         return await self._run(self._calls.select_batch(requests))
 
-    async def reward_batch(self, requests: Sequence[Reward]) -> list[Receipt | RejectedError]:
+    async def reward_batch(self, requests: Sequence[Reward | Mapping[str, Any]]) -> list[Receipt | RejectedError]:
         """Report many rewards. A failed item has its error in its place in the result; it is not raised."""
         return await self._run(self._calls.reward_batch(requests))
 
-    async def observe(self, campaign_id: str, observations: Sequence[Observation]) -> ObservationsReceipt:
+    async def observe(
+        self, campaign_id: str, observations: Sequence[Observation | Mapping[str, Any]]
+    ) -> ObservationsReceipt:
         """Learn from observations made elsewhere; each request of up to 1,000 is accepted as a whole or not at all."""
         return await self._run(self._calls.observe(campaign_id, observations))
 
     async def model(self, campaign_id: str) -> Model:
         """Read what a campaign has learned."""
         return await self._run(self._calls.model(campaign_id))
+
+    async def report(self, campaign_id: str) -> Report:
+        """Read what happened in a campaign."""
+        return await self._run(self._calls.report(campaign_id))
+
+    async def decisions(self, campaign_id: str) -> AsyncIterator[LoggedDecision]:
+        """All decisions that are still stored with their rewards, newest first, read page by page."""
+        cursor: str | None = None
+        while True:
+            page = await self._run(self._calls.decisions(campaign_id, cursor))
+            for decision in page.items:
+                yield decision
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+
+    async def export(
+        self,
+        campaign_id: str,
+        format: Literal["csv", "ndjson", "parquet", "dsjson"] | None = None,  # noqa: A002
+    ) -> AsyncIterator[bytes]:
+        """A campaign as a file, piece by piece: to be imported, or with a format its decisions as a table."""
+        response = await self._run(self._calls.export(campaign_id, format))
+        try:
+            async for piece in response.aiter_bytes():
+                yield piece
+        except httpx.RequestError as error:
+            raise self._calls.unreachable(error) from error
+        finally:
+            await response.aclose()
+
+    async def frame(self, campaign_id: str) -> "DataFrame":
+        """A campaign's decisions with their rewards as a data frame of pandas, oldest first. Raises ImportError."""
+        pandas()
+        return to_frame(b"".join([piece async for piece in self.export(campaign_id, "ndjson")]))
 
     async def request(self, method: str, path: str, body: Any = None) -> JsonObject:
         """Make a call that has no method of its own, with the same retries: plain JSON in, a JSON object out."""
@@ -248,7 +300,17 @@ class AsyncClient:
             if isinstance(step, Pause):
                 await self._sleep(step.seconds)
                 continue
-            try:
-                came = await self._http.request(step.method, step.path, content=step.content, headers=step.headers)
-            except httpx.RequestError as error:
-                came = error
+            came = await self._attempt(step)
+
+    async def _attempt(self, step: Send) -> httpx.Response | httpx.RequestError:
+        request = self._http.build_request(step.method, step.path, content=step.content, headers=step.headers)
+        try:
+            async with asyncio.timeout(step.seconds):
+                response = await self._http.send(request, stream=step.is_streamed)
+                if step.is_streamed and not response.is_success:
+                    await response.aread()
+        except TimeoutError:
+            return httpx.ReadTimeout("the deadline has passed")
+        except httpx.RequestError as error:
+            return error
+        return response

@@ -4,24 +4,29 @@ A call is a generator. It yields what is to be done next and is sent what came o
 only in how they send and wait.
 """
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
+from logging import getLogger
+from math import nan
+from time import monotonic
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
 
 import httpx
-from pydantic import ValidationError
 
+from prudent_client.batches import body_of, in_parts, results
+from prudent_client.campaigns import NewCampaign
 from prudent_client.encoding import decode, encode
 from prudent_client.errors import (
     AGAIN,
+    ClientError,
     NotFoundError,
     RejectedError,
     UnexpectedReplyError,
     UnreachableError,
-    rejection,
     rejection_of,
 )
+from prudent_client.identifiers import new_id
 from prudent_client.models import (
     Arm,
     Campaign,
@@ -34,24 +39,33 @@ from prudent_client.models import (
     Model,
     ObservationsReceipt,
     Receipt,
-    Reply,
+    ReplyT,
     StoredDecision,
+    valid,
 )
-from prudent_client.requests import Event, Features, JsonObject, Observation, Reward, Select, as_sent
+from prudent_client.reports import DecisionPage, Report
+from prudent_client.requests import Event, Features, JsonObject, Observation, Reward, Select, as_sent, requests_of
 from prudent_client.retries import Retries
 
-BATCH_ITEMS_MAX = 1_000
-BATCH_BYTES_MAX = 15 * 2**18
-"""The service takes 4 MiB; a little is left for the frame around the items."""
+logger = getLogger("prudent_client")
+
+PAGE_ITEMS = 1_000
+"""Of the decisions of a campaign, as many as the service gives at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Send a request; go on with the response, or with the httpx.RequestError that came instead."""
+    """Send a request; go on with the response, or with the httpx.RequestError that came instead.
+
+    seconds: after which it is given up, whatever is still missing of the response; None: httpx's time-outs only.
+    is_streamed: whether the body of a success is left to be read piece by piece.
+    """
 
     method: str
     path: str
     content: bytes | None = None
+    seconds: float | None = None
+    is_streamed: bool = False
 
     @property
     def headers(self) -> dict[str, str] | None:
@@ -67,34 +81,57 @@ class Pause:
 
 
 T = TypeVar("T")
-ReplyT = TypeVar("ReplyT", bound=Reply)
 Call = Generator[Send | Pause, Any, T]
 
 _WILL_NOT_CHANGE = (httpx.UnsupportedProtocol, httpx.LocalProtocolError)
 
 
 class Calls:
-    """The calls to one service. Each may raise the errors of `prudent_client.errors`."""
+    """The calls to one service. Each may raise the errors of `prudent_client.errors`.
 
-    def __init__(self, base_url: str, retries: Retries) -> None:
-        self._base_url, self._retries = base_url, retries
+    deadline_seconds: for the calls that a user waits for, with all their attempts and pauses; None for none.
+    """
 
-    def send(self, method: str, path: str, body: Any = None, *, attempts: int | None = None) -> Call[httpx.Response]:
-        """One request, retried while nothing answers or the status allows it. body: JSON, or its bytes."""
+    def __init__(
+        self,
+        base_url: str,
+        retries: Retries,
+        deadline_seconds: float | None,
+    ) -> None:
+        if deadline_seconds is not None and not deadline_seconds > 0:
+            raise ValueError(f"deadline_seconds must be above 0, or None, not {deadline_seconds}")
+        self._base_url, self._retries, self._deadline_seconds = base_url, retries, deadline_seconds
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        attempts: int | None = None,
+        seconds: float | None = None,
+        is_streamed: bool = False,
+    ) -> Call[httpx.Response]:
+        """One request, retried while nothing answers or the status allows it. body: JSON, or its bytes.
+
+        seconds: for all attempts, and the pauses between them: there is no pause that would end too late.
+        """
         content = body if body is None or isinstance(body, bytes) else encode(body)
-        step = Send(method, path, content)
+        until = None if seconds is None else monotonic() + seconds
         last = attempts or self._retries.attempts
         for attempt in range(1, last + 1):
-            got = yield step
-            if isinstance(got, httpx.RequestError):
-                if attempt == last or isinstance(got, _WILL_NOT_CHANGE):
-                    reason = str(got) or type(got).__name__
-                    raise UnreachableError(f"no answer from {self._base_url}: {reason}") from got
-                yield Pause(self._retries.pause_seconds(attempt))
-                continue
-            if got.status_code not in AGAIN or attempt == last:
+            left = None if until is None else max(0.0, until - monotonic())
+            got = yield Send(method, path, content, left, is_streamed)
+            failed = isinstance(got, httpx.RequestError)
+            if not failed and got.status_code not in AGAIN:
                 break
-            yield Pause(self._retries.pause_seconds(attempt, got.headers.get("retry-after")))
+            pause = self._retries.pause_seconds(attempt, None if failed else got.headers.get("retry-after"))
+            is_last = attempt == last or (until is not None and monotonic() + pause >= until)
+            if failed and (is_last or isinstance(got, _WILL_NOT_CHANGE)):
+                raise self.unreachable(got, seconds) from got
+            if is_last:
+                break
+            yield Pause(pause)
         response: httpx.Response = got
         if response.is_redirect:
             raise UnexpectedReplyError(f"{response.request.url} redirects to another address")
@@ -102,15 +139,25 @@ class Calls:
             raise rejection_of(response)
         return response
 
+    def in_time(self, method: str, path: str, body: Any = None, *, attempts: int | None = None) -> Call[httpx.Response]:
+        """One request that a user waits for: `send` within the deadline."""
+        return self.send(method, path, body, attempts=attempts, seconds=self._deadline_seconds)
+
+    def unreachable(self, error: httpx.RequestError, seconds: float | None = None) -> UnreachableError:
+        """What to raise where this came instead of a response, or of the rest of one. seconds: the deadline."""
+        if seconds is not None and isinstance(error, httpx.TimeoutException):
+            return UnreachableError(f"no answer from {self._base_url} within {seconds:g} s")
+        return UnreachableError(f"no answer from {self._base_url}: {str(error) or type(error).__name__}")
+
     def json(self, method: str, path: str, body: Any = None) -> Call[JsonObject]:
         """One request, answered with a JSON object."""
         return _object((yield from self.send(method, path, body)))
 
     def health(self) -> Call[Health]:
         """A single attempt: a caller that waits for a service wants its present state."""
-        return _parse(Health, (yield from self.send("GET", "/health/ready", attempts=1)))
+        return _parse(Health, (yield from self.in_time("GET", "/health/ready", attempts=1)))
 
-    def create_campaign(self, campaign: Mapping[str, Any]) -> Call[Campaign]:
+    def create_campaign(self, campaign: NewCampaign) -> Call[Campaign]:
         """Repeating the request returns the campaign."""
         return _parse(Campaign, (yield from self.send("POST", "/campaigns", dict(campaign))))
 
@@ -162,30 +209,52 @@ class Calls:
         """What a campaign has learned."""
         return _parse(Model, (yield from self.send("GET", f"{campaign_path(campaign_id)}/model")))
 
-    def select(self, request: Select) -> Call[Decision]:
-        """One decision."""
-        return _parse(Decision, (yield from self.send("POST", "/select", request.body())))
+    def report(self, campaign_id: str) -> Call[Report]:
+        """What happened."""
+        return _parse(Report, (yield from self.send("GET", f"{campaign_path(campaign_id)}/report")))
+
+    def decisions(self, campaign_id: str, cursor: str | None) -> Call[DecisionPage]:
+        """A page of decisions, the latest without a cursor."""
+        query = urlencode({"limit": PAGE_ITEMS} | ({} if cursor is None else {"cursor": cursor}))
+        return _parse(DecisionPage, (yield from self.send("GET", f"{campaign_path(campaign_id)}/decisions?{query}")))
+
+    def export(self, campaign_id: str, form: str | None) -> Call[httpx.Response]:
+        """A file whose pieces are still to be read."""
+        query = "" if form is None else "?" + urlencode({"format": form})
+        return self.send("GET", f"{campaign_path(campaign_id)}/export{query}", is_streamed=True)
+
+    def select(self, request: Select, default: str | Arm | None) -> Call[Decision]:
+        """One decision; the default, if there is one, whatever goes wrong."""
+        body = encode(request.body())
+        try:
+            return _parse(Decision, (yield from self.in_time("POST", "/select", body)))
+        except ClientError as error:
+            if default is None:
+                raise
+            logger.warning("campaign %s: its default in place of a decision: %s", request.campaign_id, error)
+            return fallback(request, default, error)
 
     def get_decision(self, decision_id: str) -> Call[StoredDecision]:
         """A decision as it was answered."""
-        return _parse(StoredDecision, (yield from self.send("GET", decision_path(decision_id))))
+        return _parse(StoredDecision, (yield from self.in_time("GET", decision_path(decision_id))))
 
     def activate(self, decision_id: str) -> Call[None]:
         """A decision has been shown."""
-        yield from self.send("POST", f"{decision_path(decision_id)}/activate")
+        yield from self.in_time("POST", f"{decision_path(decision_id)}/activate")
 
     def reward(self, request: Reward) -> Call[Receipt]:
         """One reward."""
-        return _parse(Receipt, (yield from self.send("POST", "/reward", request.body())))
+        return _parse(Receipt, (yield from self.in_time("POST", "/reward", request.body())))
 
     def send_event(self, event: Event) -> Call[EventReceipt]:
         """One event."""
-        return _parse(EventReceipt, (yield from self.send("POST", "/events", event.body())))
+        return _parse(EventReceipt, (yield from self.in_time("POST", "/events", event.body())))
 
-    def send_events(self, events: Sequence[Event]) -> Call[list[EventReceipt | RejectedError]]:
+    def send_events(self, given: Sequence[Event | Mapping[str, Any]]) -> Call[list[EventReceipt | RejectedError]]:
         """Many events."""
+        events = requests_of(Event, given)
         answers = yield from self.batch("/events/batch", [one.body() for one in events])
-        return _results(EventReceipt, answers, [one.event_id for one in events])
+        return results(EventReceipt, answers, [one.event_id for one in events])
 
     def correct(self, decision_id: str, reward: float | None, reason: str) -> Call[Correction]:
         """Another reward for a decision, or none."""
@@ -198,20 +267,24 @@ class Calls:
             Campaign, (yield from self.send("POST", f"{campaign_path(campaign_id)}/restart", {"from": first}))
         )
 
-    def select_batch(self, requests: Sequence[Select]) -> Call[list[Decision | RejectedError]]:
+    def select_batch(self, given: Sequence[Select | Mapping[str, Any]]) -> Call[list[Decision | RejectedError]]:
         """Many decisions."""
+        requests = requests_of(Select, given)
         answers = yield from self.batch("/select/batch", [one.body() for one in requests])
-        return _results(Decision, answers, [one.decision_id or one.subject for one in requests])
+        return results(Decision, answers, [one.decision_id or one.subject for one in requests])
 
-    def reward_batch(self, requests: Sequence[Reward]) -> Call[list[Receipt | RejectedError]]:
+    def reward_batch(self, given: Sequence[Reward | Mapping[str, Any]]) -> Call[list[Receipt | RejectedError]]:
         """Many rewards."""
+        subject_or_id = ({"decision_id": None, **one} if isinstance(one, Mapping) else one for one in given)
+        requests = requests_of(Reward, subject_or_id)
         answers = yield from self.batch("/reward/batch", [one.body() for one in requests])
-        return _results(Receipt, answers, [one.decision_id or one.subject for one in requests])
+        return results(Receipt, answers, [one.decision_id or one.subject for one in requests])
 
-    def observe(self, campaign_id: str, observations: Sequence[Observation]) -> Call[ObservationsReceipt]:
+    def observe(self, campaign_id: str, given: Sequence[Observation | Mapping[str, Any]]) -> Call[ObservationsReceipt]:
         """Observations made elsewhere, in parts within the limits. Without any, the counts are the campaign's own."""
+        observations = requests_of(Observation, given)
         receipts = []
-        for _, content in _parts([one.body() for one in observations]):
+        for _, content in in_parts([one.body() for one in observations]):
             response = yield from self.send("POST", f"{campaign_path(campaign_id)}/observations", content)
             receipts.append(_parse(ObservationsReceipt, response))
         last = receipts[-1] if receipts else (yield from self.get_campaign(campaign_id))
@@ -225,7 +298,7 @@ class Calls:
     def batch(self, path: str, items: Sequence[JsonObject]) -> Call[list[JsonObject]]:
         """Items in as few requests as the limits allow; answers in their order. Only busy items are sent again."""
         answers: list[JsonObject] = []
-        for part, content in _parts(items):
+        for part, content in in_parts(items):
             answers += yield from self._part(path, part, content)
         return answers
 
@@ -244,8 +317,29 @@ class Calls:
             if not waiting or attempt == self._retries.attempts:
                 break
             yield Pause(self._retries.pause_seconds(attempt))
-            content = _frame([items[index] for index in waiting])
+            content = body_of([items[index] for index in waiting])
         return answers
+
+
+def fallback(request: Select, default: str | Arm, error: ClientError) -> Decision:
+    """The default in place of the decision that this request did not get."""
+    arm_id, value = (default, None) if isinstance(default, str) else (default.arm_id, default.value)
+    return Decision(
+        campaign_id=request.campaign_id,
+        decision_id=request.decision_id or new_id(),
+        arm_id=arm_id,
+        value=arm_id if value is None else value,
+        estimate=nan,
+        bonus=None,
+        index=None,
+        reason="default",
+        greedy_arm_id=arm_id,
+        exploring=False,
+        propensity=None,
+        seen=0,
+        observations=0,
+        error=str(error),
+    )
 
 
 def campaign_path(campaign_id: str) -> str:
@@ -256,43 +350,6 @@ def campaign_path(campaign_id: str) -> str:
 def decision_path(decision_id: str) -> str:
     """The path of a decision."""
     return f"/decisions/{quote(decision_id, safe='')}"
-
-
-def _results(
-    kind: type[ReplyT], answers: Sequence[JsonObject], ids: Sequence[str | None]
-) -> list[ReplyT | RejectedError]:
-    return [
-        valid(kind, answer)
-        if httpx.codes.is_success(answer["status"])
-        else rejection(answer["status"], answer, item=own_id)
-        for answer, own_id in zip(answers, ids, strict=True)
-    ]
-
-
-def _parts(items: Sequence[JsonObject]) -> Iterator[tuple[Sequence[JsonObject], bytes]]:
-    """Cut items into parts within the limits, each with the body of its request."""
-    for first in range(0, len(items), BATCH_ITEMS_MAX):
-        part = items[first : first + BATCH_ITEMS_MAX]
-        content = _frame(part)
-        if len(content) <= BATCH_BYTES_MAX:
-            yield part, content
-        else:
-            yield from ((smaller, _frame(smaller)) for smaller in _within_bytes(part))
-
-
-def _within_bytes(items: Sequence[JsonObject]) -> Iterator[Sequence[JsonObject]]:
-    start, size = 0, 0
-    for position, item in enumerate(items):
-        length = len(encode(item)) + 1
-        if position > start and size + length > BATCH_BYTES_MAX:
-            yield items[start:position]
-            start, size = position, 0
-        size += length
-    yield items[start:]
-
-
-def _frame(items: Sequence[JsonObject]) -> bytes:
-    return encode({"items": items})
 
 
 def _object(response: httpx.Response) -> JsonObject:
@@ -307,15 +364,3 @@ def _object(response: httpx.Response) -> JsonObject:
 
 def _parse(kind: type[ReplyT], response: httpx.Response) -> ReplyT:
     return valid(kind, _object(response))
-
-
-def valid(kind: type[ReplyT], answer: JsonObject) -> ReplyT:
-    """The answer as an object of this kind. Raises UnexpectedReplyError if it is not one."""
-    try:
-        return kind.model_validate(answer)
-    except ValidationError as error:
-        raise UnexpectedReplyError(f"the reply is not a valid {kind.__name__}: see {_fields(error)}") from error
-
-
-def _fields(error: ValidationError) -> str:
-    return ", ".join(".".join(map(str, row["loc"])) for row in error.errors()[:5])

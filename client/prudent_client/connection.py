@@ -32,3 +32,12 @@ def options(
         # A proxy set for the outer world must not catch calls to this machine.
         "trust_env": url.host not in _LOCAL,
     }
+
+
+def within(timeout: httpx.Timeout, seconds: float | None) -> httpx.Timeout:
+    """These time-outs, none of them above the seconds."""
+    if seconds is None:
+        return timeout
+    return httpx.Timeout(
+        **{step: seconds if most is None else min(most, seconds) for step, most in timeout.as_dict().items()}
+    )

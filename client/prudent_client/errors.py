@@ -55,7 +55,8 @@ class RejectedError(ClientError):
         self.status, self.title, self.detail = status, title, detail
         self.errors, self.item, self.request_id = tuple(errors), item, request_id
         about = f" for decision {item}" if item else ""
-        fields = "; ".join(f"{field}: {message}" for field, message in self.errors[:5])
+        listed = (f"{field}: {message}" for field, message in self.errors[:5])
+        fields = "; ".join(text for text in listed if text not in detail)
         text = ". ".join(part for part in (title, detail, fields) if part)
         super().__init__(" ".join(f"the service answered {status}{about}: {text}".split()))
 

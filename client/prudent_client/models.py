@@ -1,15 +1,32 @@
 """The replies of the service. Fields that a newer service adds are ignored."""
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from prudent_client.errors import UnexpectedReplyError
 
 
 class Reply(BaseModel):
     """Base of all replies: read-only, and unknown fields are ignored."""
 
     model_config = ConfigDict(extra="ignore", frozen=True, protected_namespaces=())
+
+
+ReplyT = TypeVar("ReplyT", bound=Reply)
+
+
+def valid(kind: type[ReplyT], answer: dict[str, Any]) -> ReplyT:
+    """The answer as an object of this kind. Raises UnexpectedReplyError if it is not one."""
+    try:
+        return kind.model_validate(answer)
+    except ValidationError as error:
+        raise UnexpectedReplyError(f"the reply is not a valid {kind.__name__}: see {_fields(error)}") from error
+
+
+def _fields(error: ValidationError) -> str:
+    return ", ".join(".".join(map(str, row["loc"])) for row in error.errors()[:5])
 
 
 class ScoredArm(Reply):
@@ -31,7 +48,8 @@ class Decision(ScoredArm):
 
     value: of the arm, or else its id. seen, observations: how many observations the campaign had learned when it was
     made; arms: only if asked for. Of a select for a subject: repeated, whether it was made before; arm_available,
-    whether its arm could be chosen now.
+    whether its arm could be chosen now. error: None, or, where the call's default came in place of a decision (with the
+    reason "default", and nan for an estimate), what went wrong.
     """
 
     decision_id: str
@@ -47,6 +65,7 @@ class Decision(ScoredArm):
     arms: tuple[ScoredArm, ...] | None = None
     repeated: bool | None = None
     arm_available: bool | None = None
+    error: str | None = None
 
 
 class StoredDecision(Decision):

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from prudent_client.identifiers import new_id
 
@@ -163,3 +163,11 @@ class Observation:
                 "propensity": self.propensity,
             }
         )
+
+
+RequestT = TypeVar("RequestT", Select, Reward, Event, Observation)
+
+
+def requests_of(kind: type[RequestT], given: Iterable[RequestT | Mapping[str, Any]]) -> list[RequestT]:
+    """Requests of this kind, each given as one or as a mapping of its arguments. Raises TypeError for wrong ones."""
+    return [kind(**one) if isinstance(one, Mapping) else one for one in given]

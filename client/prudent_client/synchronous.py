@@ -3,13 +3,16 @@
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 import httpx
 
-from prudent_client.calls import Call, Calls, Pause
-from prudent_client.connection import options
+from prudent_client.calls import Call, Calls, Pause, Send
+from prudent_client.campaigns import NewCampaign
+from prudent_client.connection import options, within
+from prudent_client.deadlines import Attempts
 from prudent_client.errors import RejectedError
+from prudent_client.frames import pandas, to_frame
 from prudent_client.identifiers import new_id
 from prudent_client.models import (
     Arm,
@@ -24,8 +27,12 @@ from prudent_client.models import (
     Receipt,
     StoredDecision,
 )
+from prudent_client.reports import LoggedDecision, Report
 from prudent_client.requests import Event, Features, JsonObject, Observation, Reward, Select
 from prudent_client.retries import Retries
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 T = TypeVar("T")
 
@@ -33,9 +40,12 @@ T = TypeVar("T")
 class Client:
     """Talks to one service over kept-alive connections. Close it, or use it with `with`.
 
-    base_url: such as http://127.0.0.1:8000; api_key: sent as X-API-Key; timeout_seconds: for each attempt (5 at most
-    to connect); retries: how often and when a call is retried; headers: sent with every call; transport: a different
-    httpx transport; sleep: how to wait between attempts. Raises ValueError for an invalid URL or key.
+    base_url: such as http://127.0.0.1:8000; api_key: sent as X-API-Key; deadline_seconds: for each call that a user
+    waits for (`select`, `get_decision`, `activate`, `reward`, `reward_subject`, `send_event` and
+    `health`), with all its attempts and pauses, None for none; timeout_seconds: for each step of an attempt, such as a
+    read (5 at most to connect); retries: how often and when a call is retried; headers: sent with every call;
+    transport: a different httpx transport; sleep: how to wait between attempts. Raises ValueError for an invalid URL,
+    key or deadline.
 
     Every call raises the errors of `prudent_client.errors`. Every call can be repeated safely: decisions and
     observations have ids from the start, creations and rewards are idempotent, and so is deleting. Threads may share
@@ -47,6 +57,7 @@ class Client:
         base_url: str,
         *,
         api_key: str | None = None,
+        deadline_seconds: float | None = 2.0,
         timeout_seconds: float = 20.0,
         retries: Retries | None = None,
         headers: Mapping[str, str] | None = None,
@@ -54,8 +65,8 @@ class Client:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._http = httpx.Client(**options(base_url, api_key, timeout_seconds, headers), transport=transport)
-        self._calls = Calls(base_url, retries or Retries())
-        self._sleep = sleep
+        self._calls = Calls(base_url, retries or Retries(), deadline_seconds)
+        self._attempts, self._sleep = Attempts(), sleep
 
     def __enter__(self) -> Self:
         return self
@@ -73,7 +84,7 @@ class Client:
         """Check once whether the service is ready. Raises UnavailableError if it is not."""
         return self._run(self._calls.health())
 
-    def create_campaign(self, campaign: Mapping[str, Any]) -> Campaign:
+    def create_campaign(self, campaign: NewCampaign) -> Campaign:
         """Create a campaign from the body of `POST /campaigns`. Repeating the request returns the campaign."""
         return self._run(self._calls.create_campaign(campaign))
 
@@ -146,8 +157,13 @@ class Client:
         subject: str | None = None,
         activation: Literal["immediate", "deferred"] = "immediate",
         decision_id: str | None = None,
+        default: str | Arm | None = None,
     ) -> Decision:
-        """Make a decision; the arguments are those of `Select`. Keep its decision_id, or subject, for the reward."""
+        """Make a decision; the arguments are those of `Select`. Keep its decision_id, or subject, for the reward.
+
+        default: an arm, by its id or with its value, that is returned in place of an error, within the deadline;
+        `error` of the decision says why.
+        """
         request = Select(
             campaign_id=campaign_id,
             arms=arms,
@@ -161,7 +177,7 @@ class Client:
             activation=activation,
             decision_id=decision_id,
         )
-        return self._run(self._calls.select(request))
+        return self._run(self._calls.select(request, default))
 
     def get_decision(self, decision_id: str) -> StoredDecision:
         """Read a decision as it was answered, and whether it has been rewarded."""
@@ -192,7 +208,7 @@ class Client:
         sent = Event(event=event, subject=subject, value=value, at=at, event_id=event_id or new_id())
         return self._run(self._calls.send_event(sent))
 
-    def send_events(self, events: Sequence[Event]) -> list[EventReceipt | RejectedError]:
+    def send_events(self, events: Sequence[Event | Mapping[str, Any]]) -> list[EventReceipt | RejectedError]:
         """Report many events. A failed item has its error in its place in the result; it is not raised."""
         return self._run(self._calls.send_events(events))
 
@@ -204,21 +220,54 @@ class Client:
         """Leave out all observations before a row of the campaign's log, by its sequence; 1 brings all back."""
         return self._run(self._calls.restart(campaign_id, first))
 
-    def select_batch(self, requests: Sequence[Select]) -> list[Decision | RejectedError]:
+    def select_batch(self, requests: Sequence[Select | Mapping[str, Any]]) -> list[Decision | RejectedError]:
         """Make many decisions. A failed item has its error in its place in the result; it is not raised."""
         return self._run(self._calls.select_batch(requests))
 
-    def reward_batch(self, requests: Sequence[Reward]) -> list[Receipt | RejectedError]:
+    def reward_batch(self, requests: Sequence[Reward | Mapping[str, Any]]) -> list[Receipt | RejectedError]:
         """Report many rewards. A failed item has its error in its place in the result; it is not raised."""
         return self._run(self._calls.reward_batch(requests))
 
-    def observe(self, campaign_id: str, observations: Sequence[Observation]) -> ObservationsReceipt:
+    def observe(self, campaign_id: str, observations: Sequence[Observation | Mapping[str, Any]]) -> ObservationsReceipt:
         """Learn from observations made elsewhere; each request of up to 1,000 is accepted as a whole or not at all."""
         return self._run(self._calls.observe(campaign_id, observations))
 
     def model(self, campaign_id: str) -> Model:
         """Read what a campaign has learned."""
         return self._run(self._calls.model(campaign_id))
+
+    def report(self, campaign_id: str) -> Report:
+        """Read what happened in a campaign."""
+        return self._run(self._calls.report(campaign_id))
+
+    def decisions(self, campaign_id: str) -> Iterator[LoggedDecision]:
+        """All decisions that are still stored with their rewards, newest first, read page by page."""
+        cursor: str | None = None
+        while True:
+            page = self._run(self._calls.decisions(campaign_id, cursor))
+            yield from page.items
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+
+    def export(
+        self,
+        campaign_id: str,
+        format: Literal["csv", "ndjson", "parquet", "dsjson"] | None = None,  # noqa: A002
+    ) -> Iterator[bytes]:
+        """A campaign as a file, piece by piece: to be imported, or with a format its decisions as a table."""
+        response = self._run(self._calls.export(campaign_id, format))
+        try:
+            yield from response.iter_bytes()
+        except httpx.RequestError as error:
+            raise self._calls.unreachable(error) from error
+        finally:
+            response.close()
+
+    def frame(self, campaign_id: str) -> "DataFrame":
+        """A campaign's decisions with their rewards as a data frame of pandas, oldest first. Raises ImportError."""
+        pandas()
+        return to_frame(b"".join(self.export(campaign_id, "ndjson")))
 
     def request(self, method: str, path: str, body: Any = None) -> JsonObject:
         """Make a call that has no method of its own, with the same retries: plain JSON in, a JSON object out."""
@@ -245,7 +294,25 @@ class Client:
             if isinstance(step, Pause):
                 self._sleep(step.seconds)
                 continue
-            try:
-                came = self._http.request(step.method, step.path, content=step.content, headers=step.headers)
-            except httpx.RequestError as error:
-                came = error
+            came = self._attempt(step)
+
+    def _attempt(self, step: Send) -> httpx.Response | httpx.RequestError:
+        if step.seconds is None:
+            return self._exchange(step)
+        try:
+            return self._attempts.run(lambda: self._exchange(step), step.seconds)
+        except TimeoutError:
+            return httpx.ReadTimeout("the deadline has passed")
+
+    def _exchange(self, step: Send) -> httpx.Response | httpx.RequestError:
+        timeout = within(self._http.timeout, step.seconds)
+        request = self._http.build_request(
+            step.method, step.path, content=step.content, headers=step.headers, timeout=timeout
+        )
+        try:
+            response = self._http.send(request, stream=step.is_streamed)
+            if step.is_streamed and not response.is_success:
+                response.read()
+        except httpx.RequestError as error:
+            return error
+        return response

@@ -14,8 +14,9 @@ import httpx
 
 from prudent_client import Client as ServiceClient
 from prudent_client import Decision, Observation, Receipt, Retries, UnexpectedReplyError, UnreachableError
-from prudent_client.calls import campaign_path, valid
+from prudent_client.calls import campaign_path
 from prudent_client.errors import rejection
+from prudent_client.models import valid
 
 JsonObject = dict[str, Any]
 
@@ -49,7 +50,12 @@ class Client:
         retries = Retries(attempts=attempts, jitter=0.0)
         try:
             self._service = ServiceClient(
-                base_url, timeout_seconds=timeout_seconds, retries=retries, sleep=sleep, headers=headers
+                base_url,
+                deadline_seconds=None,
+                timeout_seconds=timeout_seconds,
+                retries=retries,
+                sleep=sleep,
+                headers=headers,
             )
         except ValueError as error:
             raise UnreachableError(str(error)) from error

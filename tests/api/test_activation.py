@@ -117,7 +117,7 @@ def test_it_moves_with_its_campaign(api: httpx.Client) -> None:
 def test_the_client_activates(api: httpx.Client) -> None:
     """What the service can do, the client can."""
     campaign = create(api, multi_armed())
-    with Client(str(api.base_url)) as client:
+    with Client(str(api.base_url), deadline_seconds=60) as client:
         decision = client.select(campaign, activation="deferred")
         assert counts(api, campaign) == (0, 0, 0)
         client.activate(decision.decision_id)

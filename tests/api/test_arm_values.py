@@ -109,7 +109,7 @@ def test_values_move_with_their_campaign(api: httpx.Client) -> None:
 def test_the_client_knows_values(api: httpx.Client) -> None:
     """What the service can do, the client can."""
     campaign = create(api, multi_armed(arms=arms(1, 2)))
-    with Client(str(api.base_url)) as client:
+    with Client(str(api.base_url), deadline_seconds=60) as client:
         assert client.select(campaign, chosen_arm_id="b").value == 2
         assert client.change_arm(campaign, "b", value=3).value == 3
         assert client.change_arm(campaign, "b", "paused").value == 3

@@ -27,7 +27,7 @@ def test_a_change_is_told_with_its_time_its_size_and_what_to_do(api: httpx.Clien
     assert datetime.fromisoformat(told["since_at"]) <= datetime.fromisoformat(told["raised_at"])
     assert told["sentence"].startswith("The rewards of b have fallen by ")
     assert f"restart the campaign from row {change['since']}" in told["sentence"]
-    with Client(str(api.base_url)) as client:
+    with Client(str(api.base_url), deadline_seconds=60) as client:
         (known,) = client.model(campaign).changes
         assert (known.arm_id, known.since, known.stands) == ("b", change["since"], True)
     ok(api.post(f"/campaigns/{campaign}/restart", json={"from": change["since"]}))

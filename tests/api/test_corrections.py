@@ -79,7 +79,7 @@ def test_the_client_corrects_and_restarts(api: httpx.Client) -> None:
     first, _ = played(api, campaign, [1.0, 3.0])
     fewer = create(api, multi_armed())
     played(api, fewer, [3.0])
-    with Client(str(api.base_url)) as client:
+    with Client(str(api.base_url), deadline_seconds=60) as client:
         assert client.correct(first, 2.0, "a slip").previous == 1.0
         assert client.restart(campaign, 2).campaign_id == campaign
         assert estimates(api, campaign) == pytest.approx(estimates(api, fewer), rel=1e-9)

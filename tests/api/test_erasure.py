@@ -120,7 +120,7 @@ def test_an_export_of_what_is_left_is_imported(api: httpx.Client) -> None:
 def test_the_client_erases(api: httpx.Client) -> None:
     """What the service can do, the client can."""
     campaign = create(api, multi_armed(assignment=STICKY))
-    with Client(str(api.base_url)) as client:
+    with Client(str(api.base_url), deadline_seconds=60) as client:
         client.select(campaign, subject="a b/c")
         assert client.erase_subject(campaign, "a b/c").decisions == 1
         assert client.erase_subject(campaign, "a b/c").decisions == 0

@@ -214,7 +214,7 @@ def test_the_client_sends_events(api: httpx.Client) -> None:
     known = campaign(api, order, bounced)
     for subject in "uv":
         select(api, known, subject=subject)
-    with Client(str(api.base_url)) as client:
+    with Client(str(api.base_url), deadline_seconds=60) as client:
         receipt = client.send_event(order, "u", 100, event_id=f"{known}-1")
         assert (receipt.rewarded[0].reward, receipt.rewarded[0].duplicate) == (1.0, False)
         with pytest.raises(ConflictError):

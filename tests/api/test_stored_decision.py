@@ -50,7 +50,7 @@ def test_what_is_not_there_is_not_found(api: httpx.Client) -> None:
 def test_the_client_reads_it(api: httpx.Client) -> None:
     """What has a route of its own has a method, with the errors of every other one."""
     campaign = create(api, multi_armed())
-    with Client(str(api.base_url)) as client:
+    with Client(str(api.base_url), deadline_seconds=60) as client:
         made = client.select(campaign)
         stored = client.get_decision(made.decision_id)
         assert stored.model_dump(exclude={"rewarded", "created_at", "due_at"}) == made.model_dump()

@@ -157,7 +157,7 @@ def test_subjects_move_with_their_campaign(api: httpx.Client) -> None:
 def test_the_client_knows_subjects(api: httpx.Client) -> None:
     """What the service can do, the client can."""
     campaign = create(api, multi_armed(assignment=STICKY))
-    with Client(str(api.base_url)) as client:
+    with Client(str(api.base_url), deadline_seconds=60) as client:
         first = client.select(campaign, subject="u")
         assert client.select(campaign, subject="u") == first.model_copy(update={"repeated": True})
         assert client.reward_subject(campaign, "u", 1.0).decision_id == first.decision_id

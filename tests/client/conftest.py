@@ -12,7 +12,10 @@ Action = Callable[[Any], Any]
 
 
 class Player:
-    """Plays calls on one kind of client; `waited` has the pauses that it would have made."""
+    """Plays calls on one kind of client; `waited` has the pauses that it would have made.
+
+    Without a deadline, unless the options have one: no time passes while it waits.
+    """
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
@@ -20,6 +23,7 @@ class Player:
 
     def __call__(self, url: str, action: Action, **options: Any) -> Any:
         """What a call, such as `lambda client: client.health()`, returns or raises."""
+        options = {"deadline_seconds": None, **options}
         if self.kind == "sync":
             with Client(url, sleep=self.waited.append, **options) as client:
                 return action(client)

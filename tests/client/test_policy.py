@@ -128,6 +128,15 @@ def test_what_will_not_change_is_asked_once(scripted: Script, play: Player, stat
     assert len(scripted.requests) == 1
 
 
+def test_a_message_says_it_once(scripted: Script, play: Player) -> None:
+    """The service says in a sentence what it also lists; a log line would have both."""
+    listed = [{"field": "context", "message": "expected 2 features"}, {"field": "arms", "message": "must be absent"}]
+    scripted.answers = [answer({"title": "T", "detail": "context: expected 2 features", "errors": listed}, 422)]
+    with pytest.raises(prudent_client.InvalidRequestError) as caught:
+        play(scripted.url, lambda client: client.select("c"))
+    assert str(caught.value) == "the service answered 422: T. context: expected 2 features. arms: must be absent"
+
+
 @pytest.mark.parametrize("body", [b"<html>", b"[1]", b"", b'{"errors": 3, "title": null}'])
 def test_a_proxys_error_page_is_still_an_error(scripted: Script, play: Player, body: bytes) -> None:
     """Proxies write pages of their own."""

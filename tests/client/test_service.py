@@ -50,7 +50,7 @@ def campaign(name: str, **changes: object) -> dict[str, object]:
 def test_the_whole_story(server_url: str) -> None:
     """What the documentation shows must work as a whole."""
     name = new_id()
-    with Client(server_url) as client:
+    with Client(server_url, deadline_seconds=60) as client:
         assert client.health().status == "ok"
         created = client.create_campaign(campaign(name))
         assert created == client.create_campaign(campaign(name)) == client.get_campaign(name)
@@ -91,7 +91,7 @@ def test_many_at_once(server_url: str) -> None:
     name = new_id()
 
     async def run() -> int:
-        async with AsyncClient(server_url) as client:
+        async with AsyncClient(server_url, deadline_seconds=60) as client:
             await client.create_campaign(campaign(name))
             decisions = await asyncio.gather(*(client.select(name) for _ in range(40)))
             await asyncio.gather(*(client.reward(one.decision_id, 0.5) for one in decisions))
@@ -104,7 +104,7 @@ def test_many_at_once(server_url: str) -> None:
 def test_campaigns_are_read_page_by_page(server_url: str) -> None:
     """With more than a hundred campaigns the rest would be missing."""
     prefix = new_id()
-    with Client(server_url) as client:
+    with Client(server_url, deadline_seconds=60) as client:
         names = [f"{prefix}-{number:03d}" for number in range(101)]
         for name in names:
             client.create_campaign({"campaign_id": name, "risk": {"measure": "mean"}, "model": {"type": "multi-armed"}})
@@ -200,7 +200,7 @@ def cutter(server: Server) -> Iterator[Cutter]:
 def test_a_cut_connection_decides_and_learns_once(cutter: Cutter, play: Player) -> None:
     """The service has recorded what nobody was told: asked again, it must not decide or learn a second time."""
     name = new_id()
-    with Client(cutter.server.url) as direct:
+    with Client(cutter.server.url, deadline_seconds=60) as direct:
         direct.create_campaign(campaign(name))
         decision = play(cutter.url, lambda client: client.select(name))
         assert len(play.waited) == 2

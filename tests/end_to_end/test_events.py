@@ -68,7 +68,7 @@ def test_recorded_events_reward_once(make_server: MakeServer, database_url: str,
     """Queues deliver at least once and in any order, to whichever worker is free: revenue would be learned twice."""
     server = make_server(database_url, workers=2)
     chance = random.Random(seed)  # noqa: S311
-    with Client(server.url) as client:
+    with Client(server.url, deadline_seconds=60) as client:
         client.create_campaign(CAMPAIGN)  # type: ignore[arg-type]
         due: list[tuple[str, dict[str, Any]]] = []
         expected: dict[str, float] = {}

@@ -1,0 +1,295 @@
+"""A call that a user waits for ends by its deadline, and with a default never fails, whatever the server does."""
+
+import asyncio
+import contextvars
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from math import isnan
+from typing import Any
+
+import httpx
+import pytest
+
+from prudent_client import (
+    Arm,
+    AsyncClient,
+    Client,
+    Decision,
+    NotFoundError,
+    Retries,
+    UnavailableError,
+    UnreachableError,
+)
+from tests.client.conftest import Player
+from tests.client.test_policy import BUSY, answer, decision
+from tests.conftest import Promise
+from tests.promises import length
+from tests.scripted import Script
+from tests.servers import HOST, clean_environment, free_port
+
+DEFAULTS = length("DEFAULTS", 4)
+DEADLINE_SECONDS, LATE_SECONDS_MAX = 0.25, 0.1
+AT_ONCE = 10
+HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 200\r\n\r\n"
+REFUSAL = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n"
+Behaviour = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Any]
+
+
+async def say_nothing(_reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
+    await asyncio.sleep(3_600)
+
+
+async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while await reader.read(65_536):
+        writer.write(REFUSAL)
+
+
+async def drip(writer: asyncio.StreamWriter, text: bytes) -> None:
+    for place in range(len(text)):
+        writer.write(text[place : place + 1])
+        await asyncio.sleep(0.02)
+
+
+async def drip_the_head(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await drip(writer, HEAD)
+
+
+async def drip_the_body(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.write(HEAD)
+    await drip(writer, b" " * 200)
+
+
+@contextmanager
+def serving(behave: Behaviour) -> Iterator[str]:
+    """A server that behaves so on every connection; its URL."""
+    loop, listening = asyncio.new_event_loop(), socket.create_server((HOST, 0), backlog=512)
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await behave(reader, writer)
+        except (ConnectionError, asyncio.CancelledError):
+            pass  # the client has given up, or the test is over
+        finally:
+            writer.close()
+
+    async def serve() -> None:
+        async with await asyncio.start_server(handle, sock=listening):
+            await over.wait()
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            task.cancel()
+
+    over = asyncio.Event()
+    thread = threading.Thread(target=lambda: loop.run_until_complete(serve()))
+    thread.start()
+    try:
+        yield f"http://{HOST}:{listening.getsockname()[1]}"
+    finally:
+        loop.call_soon_threadsafe(over.set)
+        thread.join()
+        loop.run_until_complete(loop.shutdown_asyncgens())
+        loop.close()
+
+
+@contextmanager
+def refusing_connections() -> Iterator[str]:
+    yield f"http://{HOST}:{free_port()}"
+
+
+SERVERS = {
+    "silent": lambda: serving(say_nothing),
+    "no connection": refusing_connections,
+    "503": lambda: serving(refuse),
+    "slow head": lambda: serving(drip_the_head),
+    "slow body": lambda: serving(drip_the_body),
+}
+
+
+def select_many(kind: str, url: str) -> list[tuple[Decision, float]]:
+    """DEFAULTS decisions, some at once, each with the seconds that it took."""
+    if kind == "sync":
+        with (
+            Client(url, deadline_seconds=DEADLINE_SECONDS) as client,
+            ThreadPoolExecutor(AT_ONCE) as threads,
+        ):
+
+            def one(_: int) -> tuple[Decision, float]:
+                started = time.monotonic()
+                return client.select("c", default="usual"), time.monotonic() - started
+
+            return list(threads.map(one, range(DEFAULTS)))
+
+    async def run() -> list[tuple[Decision, float]]:
+        turn = asyncio.Semaphore(AT_ONCE)
+        async with AsyncClient(url, deadline_seconds=DEADLINE_SECONDS) as client:
+
+            async def one() -> tuple[Decision, float]:
+                async with turn:
+                    started = time.monotonic()
+                    return await client.select("c", default="usual"), time.monotonic() - started
+
+            return await asyncio.gather(*(one() for _ in range(DEFAULTS)))
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize("server", SERVERS)
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_a_default_comes_by_the_deadline(kind: str, server: str, promise: Promise) -> None:
+    """A page would wait for a service that has stopped, for as long as its time-outs add up to."""
+    with SERVERS[server]() as url:
+        made = select_many(kind, url)
+    late = max(seconds for _, seconds in made) - DEADLINE_SECONDS
+    promise("late", f"{kind}, {server}: {len(made):,} defaults, at most {late:+.3f} s after the deadline")
+    assert {(one.arm_id, one.reason) for one, _ in made} == {("usual", "default")}
+    if len(made) >= 1_000:  # shorter runs share the machine with other tests
+        assert late <= LATE_SECONDS_MAX
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+def test_a_name_that_is_not_resolved_holds_nobody(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looking up a name has no time-out at all, and a name server that is gone is a common fault."""
+    is_over = threading.Event()
+
+    def look_up(*_: Any, **__: Any) -> Any:
+        is_over.wait()
+        raise socket.gaierror
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    url = "http://prudent.invalid"
+    if kind == "sync":
+        with Client(url, deadline_seconds=DEADLINE_SECONDS) as client:
+            made = client.select("c", default="usual")
+            is_over.set()
+    else:
+
+        async def run() -> Decision:
+            async with AsyncClient(url, deadline_seconds=DEADLINE_SECONDS) as client:
+                found = await client.select("c", default="usual")
+                is_over.set()
+                return found
+
+        made = asyncio.run(run())
+    assert made.reason == "default"
+
+
+def test_without_a_default_it_is_an_error(play: Player) -> None:
+    """Whoever gives no default wants to know."""
+    with serving(say_nothing) as url:
+        for call in (
+            lambda client: client.select("c"),
+            lambda client: client.reward("d", 1),
+            lambda client: client.reward_subject("c", "u", 1),
+            lambda client: client.activate("d"),
+            lambda client: client.get_decision("d"),
+            lambda client: client.send_event("e", "u"),
+            lambda client: client.health(),
+        ):
+            with pytest.raises(UnreachableError, match=f"no answer from {url} within 0.05 s"):
+                play(url, call, deadline_seconds=0.05)
+
+
+def test_what_comes_in_time_is_used(scripted: Script, play: Player) -> None:
+    """A moment's trouble is not worth a default."""
+    scripted.answers = [None, answer(decision())]
+    made = play(scripted.url, lambda client: client.select("c", default="usual"), deadline_seconds=60.0)
+    assert (made.arm_id, made.reason, made.error) == ("a", "index", None)
+    assert len(play.waited) == 1
+
+
+def test_a_pause_that_would_end_too_late_is_not_made(scripted: Script, play: Player) -> None:
+    """Waiting for what cannot help any more."""
+    scripted.answers = [BUSY]
+    with pytest.raises(UnavailableError):
+        play(scripted.url, lambda client: client.select("c"), deadline_seconds=1.5)
+    assert play.waited == []
+    assert len(scripted.requests) == 1
+
+
+def test_other_calls_are_patient(scripted: Script, play: Player) -> None:
+    """A program that creates its campaign while the service starts would have to be started again."""
+    scripted.answers = [BUSY, BUSY, answer(decision())]
+    play(scripted.url, lambda client: client.request("POST", "/campaigns", {}), deadline_seconds=0.5)
+    assert play.waited == [2.0, 2.0]
+
+
+def test_a_default_says_what_it_is(scripted: Script, play: Player, caplog: pytest.LogCaptureFixture) -> None:
+    """It would be taken for a decision, or nobody would notice that there are no others."""
+    scripted.answers = [answer({"title": "Not found", "detail": "there is no campaign c"}, 404)]
+    made = play(scripted.url, lambda client: client.select("c", decision_id="d", default="usual"))
+    assert (made.decision_id, made.arm_id, made.value, made.greedy_arm_id) == ("d", "usual", "usual", "usual")
+    assert (made.propensity, made.exploring, made.observations) == (None, False, 0)
+    assert isnan(made.estimate)
+    assert made.error == "the service answered 404: Not found. there is no campaign c"
+    assert caplog.messages == [f"campaign c: its default in place of a decision: {made.error}"]
+    arm = Arm(arm_id="usual", value={"colour": "blue"}, status="active")
+    made = play(scripted.url, lambda client: client.select("c", subject="u", default=arm))
+    assert (made.arm_id, made.value) == ("usual", {"colour": "blue"})
+    with pytest.raises(NotFoundError):
+        play(scripted.url, lambda client: client.select("c"))
+    with pytest.raises(TypeError):  # a mistake of the program, not of the service
+        play(scripted.url, lambda client: client.select("c", context={"x": object()}, default="usual"))
+
+
+@pytest.mark.parametrize("seconds", [0, -1.0, float("nan")])
+def test_a_deadline_that_makes_no_sense_is_refused(seconds: float, play: Player) -> None:
+    """Every call would return its default."""
+    with pytest.raises(ValueError, match="deadline_seconds must be above 0"):
+        play("http://127.0.0.1:1", lambda client: client.health(), deadline_seconds=seconds)
+
+
+def test_an_attempt_runs_in_its_callers_context() -> None:
+    """Tracing would lose the span that a request belongs to."""
+    span: contextvars.ContextVar[str] = contextvars.ContextVar("span")
+    seen: list[str] = []
+
+    class Transport(httpx.BaseTransport):
+        def handle_request(self, request: httpx.Request) -> httpx.Response:
+            seen.append(span.get())
+            return httpx.Response(200, json={"status": "ok"}, request=request)
+
+    span.set("a span")
+    with Client("http://127.0.0.1:1", transport=Transport()) as client:
+        assert client.health().status == "ok"
+    assert seen == ["a span"]
+
+
+def test_a_transports_own_errors_are_raised() -> None:
+    """What is raised in a thread is seen by nobody."""
+
+    class Transport(httpx.BaseTransport):
+        def handle_request(self, request: httpx.Request) -> httpx.Response:
+            raise ZeroDivisionError(request.url.path)
+
+    with (
+        Client("http://127.0.0.1:1", transport=Transport(), retries=Retries(attempts=1)) as client,
+        pytest.raises(ZeroDivisionError, match="/health/ready"),
+    ):
+        client.health()
+
+
+FORKED = """
+import os, sys
+from prudent_client import Client
+client = Client(sys.argv[1])
+client.health()
+child = os.fork()
+if child == 0:
+    os._exit(client.health().status != "ok")
+sys.exit(os.waitpid(child, 0)[1])
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_client_works_in_a_forked_process(scripted: Script) -> None:
+    """Web servers that load the application before they fork would have defaults only: threads do not fork."""
+    scripted.answers = [(200, {"connection": "close"}, b'{"status": "ok"}')]
+    command = [sys.executable, "-W", "ignore", "-c", FORKED, scripted.url]
+    subprocess.run(command, env=clean_environment(), timeout=60, check=True)
+    assert len(scripted.requests) == 2
