@@ -20,6 +20,7 @@ from prudent_client.models import (
     Decision,
     Erasure,
     EventReceipt,
+    Flag,
     Health,
     Model,
     ObservationsReceipt,
@@ -40,7 +41,7 @@ class AsyncClient:
     """Talks to one service over kept-alive connections. Close it, or use it with `async with`.
 
     base_url: such as http://127.0.0.1:8000; api_key: sent as X-API-Key; deadline_seconds: for each call that a user
-    waits for (`select`, `get_decision`, `activate`, `reward`, `reward_subject`, `send_event` and
+    waits for (`select`, `evaluate_flag`, `get_decision`, `activate`, `reward`, `reward_subject`, `send_event` and
     `health`), with all its attempts and pauses, None for none; timeout_seconds: for each step of an attempt, such as a
     read (5 at most to connect); retries: how often and when a call is retried; headers: sent with every call;
     transport: a different httpx transport; sleep: how to wait between attempts. Raises ValueError for an invalid URL,
@@ -178,6 +179,10 @@ class AsyncClient:
             decision_id=decision_id,
         )
         return await self._run(self._calls.select(request, default))
+
+    async def evaluate_flag(self, key: str, context: Mapping[str, Any]) -> Flag:
+        """Evaluate a campaign as a feature flag, by OFREP. context: features and targetingKey; others are ignored."""
+        return await self._run(self._calls.evaluate_flag(key, context))
 
     async def get_decision(self, decision_id: str) -> StoredDecision:
         """Read a decision as it was answered, and whether it has been rewarded."""

@@ -35,6 +35,7 @@ from prudent_client.models import (
     Decision,
     Erasure,
     EventReceipt,
+    Flag,
     Health,
     Model,
     ObservationsReceipt,
@@ -233,6 +234,11 @@ class Calls:
                 raise
             logger.warning("campaign %s: its default in place of a decision: %s", request.campaign_id, error)
             return fallback(request, default, error)
+
+    def evaluate_flag(self, key: str, context: Mapping[str, Any]) -> Call[Flag]:
+        """A decision in the form of OFREP."""
+        path = f"/ofrep/v1/evaluate/flags/{quote(key, safe='')}"
+        return _parse(Flag, (yield from self.in_time("POST", path, {"context": dict(context)})))
 
     def get_decision(self, decision_id: str) -> Call[StoredDecision]:
         """A decision as it was answered."""

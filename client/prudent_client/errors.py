@@ -95,6 +95,10 @@ _KINDS: dict[int, type[RejectedError]] = {
 }
 
 
+_WORDS = (("title", "errorCode"), ("detail", "errorDetails"))
+"""Of problem+json, and of OFREP."""
+
+
 def rejection(status: int, problem: Any, *, item: str | None = None, request_id: str | None = None) -> RejectedError:
     """The error that belongs to a status and a problem+json body, or to what a proxy wrote instead."""
     kind = _KINDS.get(status, RejectedError)
@@ -104,7 +108,7 @@ def rejection(status: int, problem: Any, *, item: str | None = None, request_id:
     listed = problem.get("errors")
     rows = [row for row in listed if isinstance(row, dict)] if isinstance(listed, list) else []
     errors = [(str(row.get("field", "")), str(row.get("message", ""))) for row in rows]
-    title, detail = str(problem.get("title") or ""), str(problem.get("detail") or "")
+    title, detail = (str(problem.get(one) or problem.get(other) or "") for one, other in _WORDS)
     return kind(status, title, detail, errors, item=item, request_id=request_id)
 
 

@@ -68,6 +68,19 @@ class Decision(ScoredArm):
     error: str | None = None
 
 
+class Flag(Reply):
+    """A campaign as a feature flag: the value of the arm that was chosen, which is the variant.
+
+    reason: as OpenFeature spells it, "TARGETING_MATCH" for the best arm; metadata: the decision's id and the like.
+    """
+
+    key: str
+    value: Any
+    variant: str
+    reason: str
+    metadata: dict[str, bool | int | float | str] = Field(default_factory=dict)
+
+
 class StoredDecision(Decision):
     """A decision as it was answered, whether a reward or a default was recorded for it, and its deadline, if any."""
 

@@ -16,7 +16,7 @@ def test_the_snippets_run(make_server: MakeServer, sqlite_database: str) -> None
     """The first thing that a user copies would fail."""
     server = make_server(sqlite_database)
     snippets = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
-    assert len(snippets) == 5
+    assert len(snippets) == 6
     for snippet in snippets:
         program = snippet.replace("http://127.0.0.1:8000", server.url)
         assert program != snippet

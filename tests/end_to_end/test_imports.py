@@ -23,7 +23,7 @@ LAYERS: list[list[str]] = [
     [name.strip() for name in layer.split("|")] for layer in CONTRACTS["Imports point one way"]["layers"]
 ]
 OURS = {"prudent", "prudent_client", "prudent_simulator"}
-EXTRAS = {"pandas"}
+EXTRAS = {"openfeature", "pandas"}
 """Of the client, imported where they are asked for: tests/client/test_public_api.py."""
 ALLOWED = {"prudent/core": {"numpy", "scipy"}, "prudent_client": {"httpx", "pydantic", "pydantic_core"} | EXTRAS}
 SECONDS_MAX = 120
