@@ -22,6 +22,7 @@ from rich.table import Table
 from threadpoolctl import threadpool_limits
 
 from prudent.campaigns import CampaignConfiguration, resolve
+from prudent.core.budget import Spending
 from prudent.core.off_policy import Estimate
 from prudent.evaluation.evaluation import Evaluation, evaluate
 from prudent.evaluation.log import CampaignLog
@@ -52,14 +53,14 @@ class Problem:
     level: float
     laws: tuple[Law, ...]
 
-    def configuration(self, seed: int, share: float) -> CampaignConfiguration:
-        """The campaign, resolved."""
+    def configuration(self, seed: int, share: float, **dials: Any) -> CampaignConfiguration:
+        """The campaign, resolved. dials: of its algorithm."""
         body: dict[str, Any] = {
             "campaign_id": f"{self.name}-{seed}",
             "risk": {"measure": "expectile", "level": self.level},
             "model": {"type": "multi-armed"},
             "arms": [{"arm_id": f"arm-{k}"} for k in range(1, len(self.laws) + 1)],
-            "algorithm": {"exploration_rule": "randomized", "uniform_share": share},
+            "algorithm": {"exploration_rule": "randomized", "uniform_share": share} | dials,
             "seed": seed,
         }
         return resolve(CampaignConfiguration.model_validate_json(orjson.dumps(body)))
@@ -87,12 +88,13 @@ PROBLEMS = (
 )
 
 
-def played(problem: Problem, seed: int, rounds: int, share: float) -> CampaignLog:
+def played(problem: Problem, seed: int, rounds: int, share: float, **dials: Any) -> CampaignLog:
     """The log of a campaign that was played for so many rounds; rewards come after every BATCH decisions."""
-    configuration = problem.configuration(seed, share)
+    configuration = problem.configuration(seed, share, **dials)
     text = configuration.model_dump_json()
     arms = [ArmRow(1, place, arm.arm_id, "active", None, 0) for place, arm in enumerate(configuration.arms)]
     state = CampaignState(CampaignRow(1, configuration.campaign_id, text, text, "active", 1, None, 0, None, 0), arms)
+    state.spending = Spending([], 0) if state.rule.looks_back else None
     generator = np.random.default_rng((seed, 15))
     uniforms = np.clip(generator.random((len(arms), rounds)), UNIFORM_MIN, 1.0 - UNIFORM_MIN)
     rewards = np.stack([law.quantile(own) for law, own in zip(problem.laws, uniforms, strict=True)])

@@ -281,6 +281,8 @@ def test_replies_hold_what_is_documented(openapi: Json, api: httpx.Client) -> No
     held = create(api, multi_armed(holdout={"share": 0.5, "policy": "uniform"}))
     replies["HoldoutReply"] = ok(api.get(f"/campaigns/{held}/report"))["holdout"]
     replies["HoldoutGroupReply"] = replies["HoldoutReply"]["decided"]
+    kept = create(api, multi_armed(algorithm={"baseline": {"arm_id": "a"}}))
+    replies["BaselineReply"] = ok(api.get(f"/campaigns/{kept}/report"))["baseline"]
     with_features = create(api, disjoint())
     reward(api, select(api, with_features, context=[1, 2])["decision_id"], 1)
     replies["PolicyReply"] = ok(api.get(f"/campaigns/{with_features}/report"))["policy"]

@@ -51,7 +51,7 @@ def test_an_export_is_a_file_that_says_what_it_is(api: httpx.Client) -> None:
     assert reply.headers["content-type"] == "application/x-ndjson"
     assert f'filename="{campaign_id}.ndjson"' in reply.headers["content-disposition"]
     header, *arms, trailer = [orjson.loads(line) for line in reply.content.splitlines()]
-    assert (header["kind"], header["version"], header["campaign_id"]) == ("header", 6, campaign_id)
+    assert (header["kind"], header["version"], header["campaign_id"]) == ("header", 7, campaign_id)
     assert [arm["arm_id"] for arm in arms] == ["a", "b", "c"]
     assert (trailer["kind"], trailer["head"]) == ("trailer", 0)
     problem(api.get(f"/campaigns/{new_id('none')}/export"), 404)
@@ -91,7 +91,7 @@ def within(place: int, name: str, **fields: Any) -> Callable[[list[Json]], None]
 
 DAMAGES: dict[str, tuple[int, Callable[[list[Json]], None]]] = {
     "other-format": (1, changed(HEADER, format="something")),
-    "other-version": (1, changed(HEADER, version=7)),
+    "other-version": (1, changed(HEADER, version=8)),
     "version-of-nothing": (1, changed(HEADER, version=0)),
     "first-version-with-the-second's-trailer": (15, changed(HEADER, version=1)),
     "no-header": (1, removed(HEADER)),
@@ -151,7 +151,7 @@ def test_a_file_that_does_not_hold_together(api: httpx.Client, exported: list[Js
         content = file_of(copy).replace(b'"reward":null', b'"reward":1e400')
     body = assert_refused(api, content, 422, f"line {line}")
     if damage == "other-version":
-        assert "received 7" in body["detail"]
+        assert "received 8" in body["detail"]
     bring(api, original)
 
 

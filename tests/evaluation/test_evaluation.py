@@ -73,6 +73,16 @@ def test_the_campaigns_own_policy_has_weights_of_one(log: CampaignLog) -> None:
     assert same.gains["mean"].value == pytest.approx(0.0, abs=1e-9)
 
 
+def test_decisions_that_a_baseline_held_are_replayed() -> None:
+    """What was kept back would otherwise count as not replayed, and the arms be judged by the rest."""
+    kept = {"baseline": {"arm_id": "arm-1", "tolerance": 0.3}, "warmup": 1}
+    log = played(PROBLEM, 3, 600, 0.1, **kept)
+    held = sum(one.reason == "baseline" for one in log.decisions)
+    assert 10 < held < 550
+    found = evaluate(log, [], [log.creation.measure()])
+    assert found.judged == found.decisions == 600
+
+
 def test_another_risk_level_is_another_policy(log: CampaignLog) -> None:
     """By the mean the second arm is better: the policy that goes by it plays it more, and earns more on average."""
     by_mean = OtherPolicy("mean", reconfigured(log.configuration, {"risk": {"measure": "mean"}}))

@@ -28,7 +28,7 @@ def campaign(status: str = "active", exploration: float = 1.0) -> CampaignRow:
 
 def choices(count: int, *, since: int, greedy: str = "a") -> list[ChoiceRow]:
     """So many decisions for the arm a, newest first, the first of them at a time."""
-    return [ChoiceRow("a", greedy, None, since + count - place) for place in range(count)]
+    return [ChoiceRow("a", greedy, None, since + count - place, "index", None) for place in range(count)]
 
 
 def kinds(signs: Signs, *, row: CampaignRow | None = None, separated: bool | None = None, refused: int = 0) -> set[str]:

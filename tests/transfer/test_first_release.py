@@ -42,10 +42,10 @@ def test_an_export_of_the_first_release_goes_on_here(make_server: MakeServer, da
 
 
 def check_again(http: httpx.Client, name: str) -> None:
-    """What is exported here is of version 6, every row with a digest, and can be imported again."""
+    """What is exported here is of version 7, every row with a digest, and can be imported again."""
     exported = http.get(f"/campaigns/{name}/export").content
     header, *rows, trailer = [orjson.loads(line) for line in exported.splitlines()]
-    assert (header["version"], trailer["head"]) == (6, header["head"])
+    assert (header["version"], trailer["head"]) == (7, header["head"])
     assert all(row["digest"] for row in rows if row["kind"] == "observation")
     assert http.delete(f"/campaigns/{name}", params={"confirm": name}).status_code == 204
     bring(http, exported)

@@ -101,7 +101,7 @@ class DecisionReply(ScoredArmReply):
     decision_id: str
     reason: Reason = Field(
         description="The first that applies: external (the application chose), only-arm, greedy (explore was false), "
-        "uniform, warmup, floor, index; holdout, if the campaign's holdout has it."
+        "uniform, warmup, floor, index; baseline (its allowance did not cover these); holdout (which has this one)."
     )
     greedy_arm_id: str = Field(description="The arm with the best estimate.")
     recommended_arm_id: str | None = Field(default=None, description=RECOMMENDED)

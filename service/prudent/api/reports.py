@@ -227,6 +227,18 @@ class UnlistedReply(BaseModel):
     rewards: int
 
 
+class BaselineReply(BaseModel):
+    """What the campaign's baseline allows, and how often it had to be kept to."""
+
+    arm_id: str
+    tolerance: float
+    allowance: float = Field(
+        description="Of the decisions so far, for arms that may be worse than the baseline, in reward units."
+    )
+    held: int = Field(description="Recent decisions that went to the baseline because it did not cover another arm.")
+    sentence: str = Field(description="The same in a sentence.")
+
+
 class ReportReply(BaseModel):
     """What happened in a campaign, up to the head of its log when the report started."""
 
@@ -250,6 +262,7 @@ class ReportReply(BaseModel):
         description="What the alarm that the world changed found, latest first; null where the model cannot be asked."
     )
     stalls: list[StallReply] = Field(description="Signs that an active campaign stands still; usually empty.")
+    baseline: BaselineReply | None = Field(description="Campaigns with a baseline only.")
     holdout: HoldoutReply | None = Field(description="Campaigns with a holdout only.")
     interval_note: str
 

@@ -128,6 +128,24 @@ class Forgetting(Schema):
     half_life: Annotated[int, Field(ge=10, le=1_000_000_000, description="In observations.")]
 
 
+class Baseline(Schema):
+    """A known arm that the campaign's decisions together may be worth less than by a tolerance only."""
+
+    arm_id: ArmId
+    tolerance: Annotated[
+        float,
+        Field(
+            ge=0.001,
+            le=1,
+            description="Each decision earns this share of the baseline's estimate for arms that may be worse than it.",
+        ),
+    ] = 0.1
+
+
+BaselineRule = Annotated[
+    Baseline | None,
+    Field(description="Decisions that the allowance of the ones before does not cover get its arm. Null: none."),
+]
 ForgettingRule = Annotated[
     Forgetting | None,
     Field(description="Null: nothing is forgotten. linucb, linucb-onepass-cr, and linucb-cr for measures with a loss."),
@@ -170,6 +188,7 @@ class Algorithm(Schema):
     ] = None
     uniform_share: UniformShare = 0.0
     budget: Budget = None
+    baseline: BaselineRule = None
     forgetting: ForgettingRule = None
     exact_until: ExactUntil = None
     parameter_bound: Annotated[Positive, Field(description="S, bound on the parameter's norm.")] | None = None
@@ -229,6 +248,7 @@ class AlgorithmChange(Schema):
     floor: Floor = 2.0
     uniform_share: UniformShare = 0.0
     budget: Budget = None
+    baseline: BaselineRule = None
     forgetting: ForgettingRule = None
     exact_until: ExactUntil = None
 

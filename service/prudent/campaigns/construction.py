@@ -61,6 +61,7 @@ def exploration_rule(configuration: CampaignConfiguration) -> ExplorationRule:
         floor=algorithm.floor or 0.0,
         uniform_share=algorithm.uniform_share,
         limit=limit_of(algorithm.budget),
+        tolerance=0.0 if algorithm.baseline is None else algorithm.baseline.tolerance,
     )
 
 

@@ -267,6 +267,7 @@ def _resolve_algorithm(requested: CampaignConfiguration, rule: ExplorationRuleNa
         )
     _check_conditioning(algorithm, measure)
     _check_forgetting(algorithm, measure)
+    _check_baseline(algorithm)
     updates: dict[str, object] = {
         "exploration_rule": rule,
         "exact_until": _exact_until(algorithm, rule, measure),
@@ -322,6 +323,16 @@ def _check_forgetting(algorithm: Algorithm, measure: Measure) -> None:
         raise InvalidConfigurationError(field, f"for the {measure.noun} only linucb-onepass-cr can forget")
     if algorithm.bonus in {"self-scaled", "self-normalized"}:
         raise InvalidConfigurationError(field, f"the bonus {algorithm.bonus} cannot forget: leave this null")
+
+
+def _check_baseline(algorithm: Algorithm) -> None:
+    """Refuse one with a bonus that is infinite until an arm has been played: it never would be."""
+    if algorithm.baseline is not None and algorithm.bonus in WITH_LIMITS:
+        raise InvalidConfigurationError(
+            "algorithm.baseline",
+            f"with the bonus {algorithm.bonus} an arm has no lower end before it has been played, so none but the "
+            "baseline ever would be: leave this null, or use another bonus",
+        )
 
 
 def _gradient_descent(algorithm: Algorithm, measure: Measure) -> dict[str, object]:

@@ -19,12 +19,14 @@ def limit_of(budget: float | None) -> int:
 class Spending:
     """What the latest decisions, learned or not, have spent, and when the last was made, in microseconds.
 
-    explored: whether each of the latest did, the oldest first.
+    explored: whether each of the latest did, the oldest first. allowance: what they leave of a baseline's, reward
+    units.
     """
 
-    def __init__(self, explored: Iterable[bool], last: int) -> None:
+    def __init__(self, explored: Iterable[bool], last: int, allowance: float = 0.0) -> None:
         self._explored = deque(explored, maxlen=WINDOW - 1)
         self._last = last
+        self.allowance = allowance
 
     def allows(self, limit: int) -> bool:
         """Whether the next decision may explore."""

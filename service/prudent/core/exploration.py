@@ -25,7 +25,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-Reason = Literal["external", "only-arm", "greedy", "uniform", "warmup", "floor", "index", "holdout"]
+Reason = Literal["external", "only-arm", "greedy", "uniform", "warmup", "floor", "index", "holdout", "baseline"]
 
 SCALE_RATE = 0.055
 """s = SCALE_RATE log(2 + n): about 0.25 at a hundred observations, 0.38 at a thousand, 0.51 at ten thousand."""
@@ -84,6 +84,7 @@ class ExplorationRule:
     one with fewest, where the campaign has learned n and K registered arms are eligible. 0 is off.
     uniform_share: the share of decisions that go to an arm drawn uniformly. 0 is off.
     limit: of 100 consecutive decisions so many may explore, by any of these; 0 is no limit. See `prudent.core.budget`.
+    tolerance: of a baseline, see `prudent.core.baseline`; 0 is none.
     """
 
     randomized: bool = False
@@ -91,12 +92,16 @@ class ExplorationRule:
     floor: float = 0.0
     uniform_share: float = 0.0
     limit: int = 0
+    tolerance: float = 0.0
     is_drawn: bool = field(init=False)
     """Whether a decision needs its draws."""
+    looks_back: bool = field(init=False)
+    """Whether what a decision may choose depends on the decisions before it, besides what has been learned."""
 
     def __post_init__(self) -> None:
         drawn = self.randomized or self.floor > 0.0 or self.uniform_share > 0.0
         object.__setattr__(self, "is_drawn", drawn)
+        object.__setattr__(self, "looks_back", self.limit > 0 or self.tolerance > 0.0)
 
 
 class Choice(NamedTuple):
@@ -107,6 +112,11 @@ class Choice(NamedTuple):
     reason: Reason
     propensity: float
     multiplier: float
+
+    @property
+    def explores(self) -> bool:
+        """Whether an arm other than the best estimate is tried. To keep to the baseline is no trial."""
+        return self.position != self.greedy_position and self.reason != "baseline"
 
 
 class Draws(NamedTuple):

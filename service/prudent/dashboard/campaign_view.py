@@ -22,6 +22,7 @@ from prudent.dashboard.overview import Overview, usual_features
 from prudent.dashboard.rendering import asks_for_keys, base_address, curl
 from prudent.dashboard.trend import Stretch, stretches, trend
 from prudent.ledger.outcomes import ModelReport, Prospect
+from prudent.reporting.baseline import describe_baseline
 from prudent.reporting.changes import ChangeReport
 from prudent.reporting.policies import PolicyReport
 from prudent.reporting.report import (
@@ -243,6 +244,9 @@ def health(view: CampaignView, fault: str | None, now: int) -> list[Finding]:
         elif model.one_pass:
             found.append(Finding("ok", "Fit", "Each reward is one step from the estimate before it, without a refit."))
         found.append(Finding("note", "Guaranteed" if model.guaranteed else "No guarantee", model.guarantee_note))
+    baseline = describe_baseline(campaign.configuration, [one for one, _ in campaign.recent])
+    if baseline is not None:
+        found.append(Finding("note", "Baseline", baseline.sentence))
     found += [Finding("note", "Configuration", one) for one in configuration_warnings(campaign.configuration)]
     if fault is None:
         found.append(Finding("ok", "Service", "Decisions and rewards are being recorded, and the database responds."))

@@ -18,6 +18,10 @@ REASONS = {
         "held out",
         "A share of the decisions is not the policy's, so that what the policy gains can be measured.",
     ),
+    "baseline": (
+        "baseline",
+        "Another arm might have been worse than the baseline by more than the decisions before allow.",
+    ),
     "only-arm": ("only arm", "No other arm was available."),
     "external": ("external", "The application made the choice; Prudent only recorded it."),
 }

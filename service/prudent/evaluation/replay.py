@@ -11,6 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from prudent.campaigns import CampaignConfiguration
+from prudent.core.baseline import Baseline, additions
+from prudent.core.exploration import Scores
 from prudent.core.measures import Array
 from prudent.errors import InvalidCommandError
 from prudent.evaluation.log import CampaignLog
@@ -30,11 +32,11 @@ CLOSE = 1e-6
 
 
 class Chances(NamedTuple):
-    """Of the K candidates of a decision: their ids, the probabilities, (K,), and the estimates, (K,) reward units."""
+    """Of the K candidates of a decision: their ids, the probabilities, (K,), and the scores."""
 
     arms: list[str]
     probabilities: Array
-    estimates: Array
+    scores: Scores
 
 
 class Replay:
@@ -88,17 +90,30 @@ class Replay:
         except InvalidCommandError:
             return None  # candidates that came with the request, with features that are not stored
         scores, probabilities = weigh(self.state, candidates, explore=explore)
-        return Chances(_ids(candidates), np.array(probabilities), scores.estimates + scores.center)
+        return Chances(_ids(candidates), np.array(probabilities), scores)
 
     def recorded(self, decision: DecisionRow, excluded: frozenset[str]) -> Chances | None:
-        """As `chances`, with the campaign's holdout: what the decision's own propensity is one of."""
+        """As `chances`, with the campaign's baseline and holdout: what the decision's own propensity is one of."""
         chances, holdout = self.chances(decision, excluded), self.state.configuration.holdout
+        if chances is not None and decision.allowance is not None:
+            chances = self._with_baseline(chances, decision, decision.allowance)
         if chances is None or holdout is None or decision.held_out is None:
             return chances
         held = held_chances(holdout, chances.arms)
         if held is None:
             return None
         return chances._replace(probabilities=np.array(mixed(holdout.share, held, chances.probabilities.tolist())))
+
+    def _with_baseline(self, chances: Chances, decision: DecisionRow, allowance: float) -> Chances:
+        """What the baseline left of them. allowance: after the decision, by which the one before is found."""
+        setting, arms = self.state.configuration.algorithm.baseline, chances.arms
+        if setting is None or setting.arm_id not in arms or decision.arm_id not in arms:
+            return chances
+        position = arms.index(setting.arm_id)
+        added = additions(chances.scores, position, setting.tolerance, self.state.policy.estimator.observations)
+        before = allowance if decision.held_out else allowance - added[arms.index(decision.arm_id)]
+        restricted = Baseline(position, added, before).restrict(chances.probabilities.tolist())
+        return chances._replace(probabilities=np.array(restricted))
 
     def _request(self, decision: DecisionRow, excluded: frozenset[str], explore: bool) -> Select:
         row, kept = features_from_bytes(decision.features), self._known.read(decision)
@@ -126,5 +141,5 @@ def reproduces(chances: Chances, decision: DecisionRow) -> bool:
     scale = abs(decision.estimate) + (decision.bonus if isfinite(decision.bonus) else 0.0)
     return bool(
         abs(chances.probabilities[place] - decision.propensity) <= CLOSE * decision.propensity
-        and abs(chances.estimates[place] - decision.estimate) <= CLOSE * scale
+        and abs(chances.scores.estimate_of(place) - decision.estimate) <= CLOSE * scale
     )

@@ -1,5 +1,6 @@
 """Commands that change campaigns, their arms and their rewards, each in a transaction of its own."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import singledispatch
 from typing import Any
@@ -35,7 +36,7 @@ from prudent.ledger.correcting import append_setting, correct
 from prudent.ledger.erasing import erase
 from prudent.ledger.flags import check_room
 from prudent.ledger.importing import Import, take_step
-from prudent.ledger.missing import no_arm, no_campaign
+from prudent.ledger.missing import arm_hint, no_arm, no_campaign
 from prudent.ledger.outcomes import CorrectionReceipt, ErasureReceipt
 from prudent.store import campaigns, categories, decisions, events, keys, log
 from prudent.store.campaigns import CampaignRow
@@ -117,6 +118,7 @@ def _end_session(command: EndSession, connection: Connection, now: int) -> None:
 @administer.register
 def _create(command: CreateCampaign, connection: Connection, now: int) -> CampaignRecord:
     configuration = resolve(command.requested)
+    _check_baseline(configuration, [arm.arm_id for arm in configuration.arms])
     creation = configuration.model_dump_json()
     existing = campaigns.find_campaign(connection, configuration.campaign_id)
     if existing is not None:
@@ -165,6 +167,8 @@ def _change(command: ChangeCampaign, connection: Connection, now: int) -> Campai
             changed = resolve_change(configuration, command.algorithm)
         except InvalidConfigurationError as error:
             raise InvalidCommandError(error.message, field=error.field) from None
+        if changed.algorithm.baseline != configuration.algorithm.baseline:
+            _check_baseline(changed, [arm.arm_id for arm in campaigns.read_arms(connection, [row.key])[row.key]])
         if changed.algorithm.forgetting != configuration.algorithm.forgetting:
             half_life = 0 if changed.algorithm.forgetting is None else changed.algorithm.forgetting.half_life
             append_setting(connection, row.key, {"half_life": half_life}, now)
@@ -185,6 +189,16 @@ def _change(command: ChangeCampaign, connection: Connection, now: int) -> Campai
     if values:
         campaigns.update_campaign(connection, row.key, values)
     return _record(connection, row.key)
+
+
+def _check_baseline(configuration: CampaignConfiguration, arm_ids: Sequence[str]) -> None:
+    """Refuse a baseline that no decision can get. A shared model's requests may bring arms that are not registered."""
+    baseline = configuration.algorithm.baseline
+    if baseline is not None and configuration.model.type != "shared" and baseline.arm_id not in arm_ids:
+        raise InvalidCommandError(
+            f"must be one of the campaign's arms: {arm_hint(baseline.arm_id, arm_ids)}",
+            field="algorithm.baseline.arm_id",
+        )
 
 
 @administer.register

@@ -162,7 +162,7 @@ class Basis:
         wanted = set(learning)
         for key in others:
             state = self.states.get(key)
-            if self._lock_all or state is None or state.rule.limit or state.warming or key in self._bringing:
+            if self._lock_all or state is None or state.rule.looks_back or state.warming or key in self._bringing:
                 wanted.add(key)
         self._locked = campaigns.lock_heads(self.connection, wanted, skip_locked=self._skip_locked)
         if self._skip_locked:
@@ -234,14 +234,16 @@ class Basis:
             self._marked.append(state)
 
     def _find_spending(self) -> None:
-        """Read what the latest decisions have explored, under the head's lock, where there is a budget for it."""
+        """Read what the latest decisions have spent, under the head's lock, where that decides about the next."""
         for state in self.touched.values():
-            if not state.rule.limit:
+            if not state.rule.looks_back:
                 continue
             if state.key not in self._locked:
                 raise StaleDirectoryError
-            rows = reports.read_last_choices(self.connection, state.key, WINDOW - 1)
-            state.spending = Spending([row.explores for row in reversed(rows)], rows[0].created_at if rows else 0)
+            rows = reports.read_last_choices(self.connection, state.key, WINDOW - 1 if state.rule.limit else 1)
+            explored = [reports.explores(row) for row in reversed(rows)]
+            last, allowance = (rows[0].created_at, rows[0].allowance) if rows else (0, None)
+            state.spending = Spending(explored, last, allowance or 0.0)
 
     def _state_at(self, key: int, standing: Standing) -> CampaignState | None:
         held = self.states.get(key)

@@ -9,6 +9,7 @@ import numpy as np
 import orjson
 
 from prudent.campaigns import Draft, Given
+from prudent.core.baseline import Baseline, additions
 from prudent.core.exploration import Choice, Scores, Standing, choose, propensities
 from prudent.errors import ConflictError, InvalidCommandError
 from prudent.ledger.arms import Candidate
@@ -72,21 +73,28 @@ def select(
     candidates, external = find_candidates(state, request)
     scores = score_all(state, request, candidates)
     standing = _standing(state, candidates)
-    spending = state.spending if state.rule.limit else None
+    spending = state.spending if state.rule.looks_back else None
+    baseline = None
     if spending is not None:
         now, request = spending.time_of_next(now), within_budget(state, request)
+        baseline = _baseline(state, candidates, scores) if external is None else None
     choice = _choose(state, request, decision_id, scores, standing)
     lot = chances = None
     if state.configuration.holdout is not None and external is None:
         arm_ids = [candidate.arm_id for candidate in candidates]
         lot = draw_lot(state.configuration.holdout, arm_ids, state.creation.seed, request.subject or decision_id)
-    if lot is not None or request.explain or state.creation.log_candidates:
+    if lot is not None or baseline is not None or request.explain or state.creation.log_candidates:
         chances = propensities(scores, state.rule, standing, explore=request.explore)
+    if baseline is not None and chances is not None:
+        chances = baseline.restrict(chances)
+        choice = baseline.settle(choice, chances)
     if lot is not None and chances is not None:
         choice, chances = lot.settle(choice, chances), mixed(lot.share, lot.chances, chances)
     recommended = candidates[choice.position]
     if spending is not None:
-        spending.add(explored=choice.position != choice.greedy_position, made_at=now)
+        spending.add(explored=choice.explores, made_at=now)
+        if baseline is not None and (lot is None or not lot.is_held):
+            spending.allowance += baseline.additions[choice.position]
     if external is None:
         chosen, position, own_scores = recommended, choice.position, scores
     else:
@@ -119,6 +127,7 @@ def select(
         candidates=logged,
         activated_at=NOT_ACTIVATED if request.is_deferred else None,
         held_out=None if lot is None else int(lot.is_held),
+        allowance=spending.allowance if spending is not None and state.rule.tolerance else None,
     )
     writes.decisions[decision_id] = row
     if not request.is_deferred:
@@ -156,6 +165,10 @@ def preview(state: CampaignState, request: Select) -> Prospect:
     standing = _standing(state, candidates)
     choice = _choose(state, request, "", scores, standing)
     chances = propensities(scores, state.rule, standing, explore=request.explore)
+    baseline = _baseline(state, candidates, scores)
+    if baseline is not None:
+        chances = baseline.restrict(chances)
+        choice = baseline.settle(choice, chances)
     return Prospect(
         arm_id=candidates[choice.position].arm_id,
         reason=choice.reason,
@@ -176,6 +189,18 @@ def within_budget(state: CampaignState, request: Select) -> Select:
     if not state.rule.limit or state.spending is None or state.spending.allows(state.rule.limit):
         return request
     return replace(request, explore=False)
+
+
+def _baseline(state: CampaignState, candidates: list[Candidate], scores: Scores) -> Baseline | None:
+    """What the campaign's baseline leaves to choose from; None without one, or where it is no candidate."""
+    setting, spending = state.configuration.algorithm.baseline, state.spending
+    if setting is None or spending is None:
+        return None
+    position = next((k for k, one in enumerate(candidates) if one.arm_id == setting.arm_id), None)
+    if position is None:
+        return None
+    added = additions(scores, position, setting.tolerance, state.policy.estimator.observations)
+    return Baseline(position, added, spending.allowance)
 
 
 def _choose(state: CampaignState, request: Select, decision_id: str, scores: Scores, standing: Standing) -> Choice:

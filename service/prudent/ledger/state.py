@@ -57,7 +57,7 @@ class CampaignState:
         self.snapshot_sequence = 0
         self.solver_counted = self.policy.solver_counts
         self.spending: Spending | None = None
-        """As of the last batch with a select, where the campaign has a budget for exploration."""
+        """As of the last batch with a select, where the campaign has a budget for exploration or a baseline."""
         self._is_warm = False
         self.revision, self.subject_key = row.revision, row.subject_key
         self.standing = Standing(row.key, row.campaign_id, row.status, row.revision, row.learn_limit, row.head)

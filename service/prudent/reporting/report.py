@@ -12,6 +12,7 @@ import numpy as np
 
 from prudent.core.measures import INTERVAL_COUNT_MIN, Array, Measure
 from prudent.ledger.outcomes import ModelReport
+from prudent.reporting.baseline import BaselineReport, describe_baseline
 from prudent.reporting.changes import ChangeReport, describe_changes
 from prudent.reporting.collection import ArmTally, Collection, collect
 from prudent.reporting.holdout import HoldoutReport, read_groups, report_holdout
@@ -19,7 +20,7 @@ from prudent.reporting.policies import PolicyReport
 from prudent.reporting.stalls import Stall, find_stalls
 from prudent.store.campaigns import CampaignRow
 from prudent.store.read_pool import Connect
-from prudent.store.reports import ChoiceRow
+from prudent.store.reports import ChoiceRow, explores
 from prudent.store.tables import DecisionRow
 
 INTERVAL_NOTE = (
@@ -142,6 +143,7 @@ class CampaignReport:
     policy: PolicyReport | None
     changes: list[ChangeReport] | None
     stalls: list[Stall]
+    baseline: BaselineReport | None
     holdout: HoldoutReport | None
     interval_note: str
 
@@ -207,6 +209,7 @@ def assemble(
         policy=policy,
         changes=changes,
         stalls=stalls,
+        baseline=describe_baseline(configuration, found.recent),
         holdout=holdout,
         interval_note=INTERVAL_NOTE,
     )
@@ -322,10 +325,8 @@ def describe_learning(
 
 def describe_progress(recent: Sequence[ChoiceRow | DecisionRow], campaign: CampaignRow) -> Progress:
     """Count how often the last decisions explored."""
-    own_choices = [(row.recommended_arm_id or row.arm_id, row.greedy_arm_id) for row in recent]
-    exploring = sum(arm_id != greedy for arm_id, greedy in own_choices)
-    share = exploring / len(own_choices) if own_choices else None
-    return Progress(campaign.learn_limit is not None, campaign.observations, len(own_choices), share)
+    share = sum(explores(row) for row in recent) / len(recent) if recent else None
+    return Progress(campaign.learn_limit is not None, campaign.observations, len(recent), share)
 
 
 def cautious_end(own: Array, rewards: Mapping[str, Array], measure: Measure) -> float | None:

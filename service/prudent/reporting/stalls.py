@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from prudent.campaigns import stored
 from prudent.store import log, reports
 from prudent.store.campaigns import CampaignRow
-from prudent.store.reports import ChoiceRow
+from prudent.store.reports import ChoiceRow, explores
 from prudent.store.tables import ArmRow
 
 StallKind = Literal["no-rewards", "rewards-refused", "one-arm", "exploration-ended"]
@@ -104,7 +104,7 @@ def _one_arm(choices: Sequence[ChoiceRow], separated: bool | None) -> Stall | No
 
 
 def _exploration_ended(choices: Sequence[ChoiceRow], separated: bool | None) -> Stall | None:
-    if separated is not False or any(one.explores for one in choices):
+    if separated is not False or any(explores(one) for one in choices):
         return None
     return Stall(
         "exploration-ended",

@@ -19,6 +19,7 @@ _HIDDEN = {
     "candidates",
     "activated_at",
     "held_out",
+    "allowance",
 }
 _SHOWN = [name for name in DecisionRow._fields if name not in _HIDDEN]
 _SHOWN_AS = [name.removesuffix("_value") for name in _SHOWN]

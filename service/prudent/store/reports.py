@@ -58,17 +58,19 @@ class PlayRow(NamedTuple):
 
 
 class ChoiceRow(NamedTuple):
-    """How a decision was made, and when."""
+    """How a decision was made, and when. allowance: as of `DecisionRow`."""
 
     arm_id: str
     greedy_arm_id: str
     recommended_arm_id: str | None
     created_at: int
+    reason: str
+    allowance: float | None
 
-    @property
-    def explores(self) -> bool:
-        """Whether the service's choice was an arm other than the best estimate."""
-        return (self.recommended_arm_id or self.arm_id) != self.greedy_arm_id
+
+def explores(row: ChoiceRow | DecisionRow) -> bool:
+    """Whether the service tried an arm other than the best estimate. To keep to the baseline is no trial."""
+    return (row.recommended_arm_id or row.arm_id) != row.greedy_arm_id and row.reason != "baseline"
 
 
 class SeenRow(NamedTuple):

@@ -12,23 +12,8 @@ from prudent.store.tables import campaigns
 if TYPE_CHECKING:
     from alembic.config import Config  # with the rest of Alembic a fifth of a start, and needed only to migrate
 
-REVISIONS = (
-    "0001",
-    "0002",
-    "0003",
-    "0004",
-    "0005",
-    "0006",
-    "0007",
-    "0008",
-    "0009",
-    "0010",
-    "0011",
-    "0012",
-    "0013",
-    "0014",
-)
-"""The revisions in migrations/versions/, oldest first: repeated here, so that a start need not load Alembic."""
+REVISIONS = tuple(f"{number:04}" for number in range(1, 16))
+"""The revisions in migrations/versions/, oldest first: known here, so that a start need not load Alembic."""
 ADVISORY_LOCK = 0x5072_7564_656E_74
 """One migration at a time on Postgres; on SQLite the write transaction is the lock."""
 

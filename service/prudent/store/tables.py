@@ -113,6 +113,7 @@ class DecisionRow(NamedTuple):
     candidates: bytes | None = None  # see `prudent.store.candidates`; null unless the campaign logs them
     activated_at: Instant | None = None  # of one with deferred activation; NOT_ACTIVATED before; else null
     held_out: Small | None = None  # 1 or 0, where the campaign's holdout could have had it; else null
+    allowance: float | None = None  # that it leaves, in reward units, where the campaign has a baseline; else null
 
 
 class LogRow(NamedTuple):

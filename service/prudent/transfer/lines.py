@@ -33,10 +33,10 @@ from prudent.transfer.candidates import CandidateLines, written
 
 MEDIA_TYPE = "application/x-ndjson"
 FORMAT = "prudent-campaign"
-VERSION = 6
-"""Older versions are read, and not written. Before version 6, headers had no subject_key and decisions no activation;
-before version 4 there were no categories, and all features were arrays; before version 3, rows of the log had no
-digest; in version 1, the trailer called the head `observations`."""
+VERSION = 7
+"""Older versions are read, and not written. Before version 7, decisions had no allowance; before version 6, headers had
+no subject_key and decisions no activation; before version 4 there were no categories, and all features were arrays;
+before version 3, rows of the log had no digest; in version 1, the trailer called the head `observations`."""
 DEFERRED = "deferred"
 DIGEST_BYTES = 32
 """BLAKE2b over every byte before the trailer."""
@@ -100,7 +100,7 @@ class Header(Schema):
 
     kind: Literal["header"]
     format: Literal["prudent-campaign"]
-    version: Literal[1, 2, 3, 4, 5, 6]
+    version: Literal[1, 2, 3, 4, 5, 6, 7]
     exported_at: Instant
     campaign_id: CampaignId
     status: CampaignStatus
@@ -173,7 +173,7 @@ class DecisionLine(Schema):
 
     candidates: None unless the campaign logs them. bonus, index: None stands for infinity, which JSON does not have.
     activation: of one with deferred activation, when it was activated, or `deferred` before. held_out: None where there
-    was no holdout that could have had it.
+    was no holdout that could have had it. allowance: None where there was no baseline.
     """
 
     kind: Literal["decision"]
@@ -195,6 +195,7 @@ class DecisionLine(Schema):
     candidates: CandidateLines | None = None
     activation: Literal["deferred"] | Instant | None = None
     held_out: bool | None = None
+    allowance: float | None = None
 
 
 class Trailer(Schema):
@@ -291,6 +292,8 @@ def write_decision(
     del fields["key"]
     fields["index"] = fields.pop("index_value")
     activated_at, held_out = fields.pop("activated_at"), fields.pop("held_out")
+    if row.allowance is None:
+        del fields["allowance"]
     fields |= {
         "features": show(row.features),
         "request_digest": None if row.request_digest is None else row.request_digest.hex(),
