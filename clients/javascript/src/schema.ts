@@ -20,6 +20,17 @@ export interface components {
             /** @description null for an arm that is not registered. */
             status: ("active" | "paused" | "retired") | null;
         };
+        /** @description What the campaign's baseline allows, and how often it had to be kept to. */
+        BaselineReply: {
+            /** @description Of the decisions so far, for arms that may be worse than the baseline, in reward units. */
+            allowance: number;
+            arm_id: string;
+            /** @description Recent decisions that went to the baseline because it did not cover another arm. */
+            held: number;
+            /** @description The same in a sentence. */
+            sentence: string;
+            tolerance: number;
+        };
         /** @description A change of an arm's rewards with its times. */
         ChangeReply: {
             /** @description null for arms that are not registered, which are watched together. */
@@ -308,6 +319,8 @@ export interface components {
         ReportReply: {
             /** @description Registered arms in order, then the first 1,000 others that were encountered. */
             arms: components["schemas"]["ArmReportReply"][];
+            /** @description Campaigns with a baseline only. */
+            baseline: components["schemas"]["BaselineReply"] | null;
             campaign_id: string;
             /** @description What the alarm that the world changed found, latest first; null where the model cannot be asked. */
             changes: components["schemas"]["ChangeReply"][] | null;
@@ -435,10 +448,10 @@ export interface components {
             /** @description Exact probability of the choice given the past: 1/n in an n-way tie of the optimistic rule; null for an external choice. */
             propensity: number | null;
             /**
-             * @description The first that applies: external (the application chose), only-arm, greedy (explore was false), uniform, warmup, floor, index; holdout, if the campaign's holdout has it.
+             * @description The first that applies: external (the application chose), only-arm, greedy (explore was false), uniform, warmup, floor, index; baseline (its allowance did not cover these); holdout (which has this one).
              * @enum {string}
              */
-            reason: "external" | "only-arm" | "greedy" | "uniform" | "warmup" | "floor" | "index" | "holdout";
+            reason: "external" | "only-arm" | "greedy" | "uniform" | "warmup" | "floor" | "index" | "holdout" | "baseline";
             /** @description External choices only: the arm that the service recommends. */
             recommended_arm_id?: string | null;
             /** @description For a subject only: whether this is a decision that was made before. */
@@ -539,10 +552,10 @@ export interface components {
             /** @description Exact probability of the choice given the past: 1/n in an n-way tie of the optimistic rule; null for an external choice. */
             propensity: number | null;
             /**
-             * @description The first that applies: external (the application chose), only-arm, greedy (explore was false), uniform, warmup, floor, index; holdout, if the campaign's holdout has it.
+             * @description The first that applies: external (the application chose), only-arm, greedy (explore was false), uniform, warmup, floor, index; baseline (its allowance did not cover these); holdout (which has this one).
              * @enum {string}
              */
-            reason: "external" | "only-arm" | "greedy" | "uniform" | "warmup" | "floor" | "index" | "holdout";
+            reason: "external" | "only-arm" | "greedy" | "uniform" | "warmup" | "floor" | "index" | "holdout" | "baseline";
             /** @description External choices only: the arm that the service recommends. */
             recommended_arm_id?: string | null;
             /** @description Whether a reward, or the campaign's default, has been recorded for it. */
