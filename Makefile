@@ -107,7 +107,9 @@ paper: $(VENV)/.dev ## The paper's grid and our comparisons, 500 runs each; writ
 	$(BIN)/prudent-simulator paper --directory paper-results $(PAPER)
 	$(BIN)/prudent-simulator paper --directory paper-results --rows all $(PAPER)
 	$(BIN)/python -m benchmarks.runtime paper-results/runtime.json
-	$(BIN)/prudent-simulator report paper-results --runtime paper-results/runtime.json --markdown docs/results.md
+	$(BIN)/python -m benchmarks.measures paper-results/measures
+	$(BIN)/prudent-simulator report paper-results --runtime paper-results/runtime.json --measures paper-results/measures \
+		--markdown docs/results.md
 
 # Lists that agree: all versions are chosen together, for dev, and the smaller lists repeat them. The image ships
 # requirements.lock; `make run` installs requirements-all.lock, with what the simulator needs.

@@ -18,8 +18,8 @@ _WHOLE_NUMBER_MAX = 2**53 - 1
 class OwnPlan:
     """What to run; run_id goes into all ids, as for the paper's experiments.
 
-    Only the settings that the file gives are sent: the rest are the service's defaults. `linucb` learns the mean,
-    whatever the file's risk; its regret is still that of the file's risk.
+    Only the settings that the file gives are sent: the rest are the service's defaults. `linucb` learns the mean, and
+    an algorithm with a `risk` that one, whatever the file's; their regret is still that of the file's risk.
     """
 
     environment: OwnEnvironment
@@ -65,8 +65,8 @@ class OwnPlan:
     def configuration(self, algorithm: str) -> dict[str, Any]:
         """Write what all campaigns of an algorithm share."""
         file, block = self.environment.file, self.blocks[algorithm]
-        given = block.model_dump(mode="json", exclude_none=True, exclude={"label"})
-        risk = file.risk if self.judges_risk(algorithm) else Mean(measure="mean")
+        given = block.model_dump(mode="json", exclude_none=True, exclude={"label", "risk"})
+        risk = block.risk or (Mean(measure="mean") if block.name is AlgorithmName.LINUCB else file.risk)
         configuration: dict[str, Any] = {
             "risk": risk.model_dump(exclude_none=True, exclude_unset=True),
             "model": self._model(),
@@ -109,8 +109,9 @@ class OwnPlan:
         return max(plays) * len(self.arm_names)
 
     def judges_risk(self, algorithm: str) -> bool:
-        """All but LinUCB estimate the file's risk."""
-        return self.blocks[algorithm].name is not AlgorithmName.LINUCB
+        """All but LinUCB, and those with a risk of their own, estimate the file's risk."""
+        block = self.blocks[algorithm]
+        return block.risk is None and block.name is not AlgorithmName.LINUCB
 
     def sampler(self) -> OwnSampler:
         """Open the random streams."""

@@ -142,10 +142,14 @@ class RewardBounds(Strict):
 
 
 class AlgorithmBlock(Strict):
-    """An algorithm and what of its settings differs from the service's defaults."""
+    """An algorithm and what of its settings differs from the service's defaults.
+
+    risk: what it maximises, if not the file's; its regret is still that of the file's.
+    """
 
     name: AlgorithmName = Field(strict=False)
     label: Name | None = None
+    risk: Risk | None = None
     regularization: Positive | None = None
     delta: Annotated[float, Field(gt=0.0, lt=1.0)] | None = None
     noise_scale: Positive | None = None
@@ -195,7 +199,8 @@ class EnvironmentFile(Strict):
     def _consistent(self) -> Self:
         _check_names(self)
         {"multi-armed": _check_multi_armed, "disjoint": _check_disjoint, "shared": _check_shared}[self.model](self)
-        if isinstance(self.risk, Entropic) and self.reward_bounds is None:
+        risks = [self.risk, *(block.risk for block in self.algorithms)]
+        if self.reward_bounds is None and any(isinstance(risk, Entropic) for risk in risks):
             raise ValueError("reward_bounds: the entropic risk needs them (minimum and maximum)")
         if self.intercept is not None and self.model != "shared":
             raise ValueError("intercept: only a shared model has the choice")

@@ -16,6 +16,7 @@ from prudent_simulator.client import Client
 from prudent_simulator.extras import needed_for
 from prudent_simulator.paper.cells import Archive, Cell, Grid, Session, cells_of
 from prudent_simulator.paper.grid import run_cells
+from prudent_simulator.paper.measures import read_measures
 from prudent_simulator.paper.results import load_results
 from prudent_simulator.paper.rows import ROWS, Group, select_rows
 from prudent_simulator.paper.runtimes import read_runtimes
@@ -164,6 +165,10 @@ def report(
         Path | None,
         typer.Option(help="Times of the algorithms in process, as `python -m benchmarks.runtime` writes them."),
     ] = None,
+    measures: Annotated[
+        Path | None,
+        typer.Option(help="Regrets under further risk measures: what `python -m benchmarks.measures` has written."),
+    ] = None,
     output: Annotated[Path | None, typer.Option(help="Where to write. Default: report, in the directory.")] = None,
     markdown: Annotated[
         Path | None,
@@ -179,5 +184,6 @@ def report(
 
     results = load_results(Archive(directory))
     runtimes = None if runtime is None else read_runtimes(runtime)
-    for path in write_report(results, runtimes, output or directory / "report", markdown):
+    further = [] if measures is None else read_measures(measures)
+    for path in write_report(results, runtimes, further, output or directory / "report", markdown):
         output_console().print(f"Wrote {path}", highlight=False, soft_wrap=True)

@@ -12,6 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from prudent_simulator.figure import save
 from prudent_simulator.paper.checks import EXPECTATIONS, check_table, checks_of
 from prudent_simulator.paper.figures import Drawn, draw_all
+from prudent_simulator.paper.measures import MeasureResult, measure_table
 from prudent_simulator.paper.results import PROBLEMS, Results, RowResult
 from prudent_simulator.paper.rows import ROWS, Group, Variant, select_rows
 from prudent_simulator.paper.runtimes import Runtimes
@@ -36,6 +37,7 @@ PUBLISHED_CPU_HOURS = 237
 _FIGURES, _TABLES = "figures", "tables"
 _BESIDE_MARKDOWN = Path("pictures/results")
 _RESULTS = "paper-results"  # in the commands that the report shows: the default
+_MEASURE_COMMAND = f"python -m benchmarks.measures {_RESULTS}/measures"
 _MEBIBYTE = 2**20
 
 
@@ -136,11 +138,14 @@ def _commands(results: Results) -> list[str]:
     return [
         *_play_commands(results),
         f"python -m benchmarks.runtime {_RESULTS}/runtime.json",
-        f"prudent-simulator report {_RESULTS} --runtime {_RESULTS}/runtime.json",
+        _MEASURE_COMMAND,
+        f"prudent-simulator report {_RESULTS} --runtime {_RESULTS}/runtime.json --measures {_RESULTS}/measures",
     ]
 
 
-def _context(results: Results, runtimes: Runtimes | None, pictures: Sequence[Picture]) -> dict[str, Any]:
+def _context(
+    results: Results, runtimes: Runtimes | None, measures: Sequence[MeasureResult], pictures: Sequence[Picture]
+) -> dict[str, Any]:
     checks = checks_of(results)
     return {
         "grid": results.grid,
@@ -158,6 +163,9 @@ def _context(results: Results, runtimes: Runtimes | None, pictures: Sequence[Pic
         "ratios": ratio_table(results),
         "runtime": runtime_table(results, runtimes),
         "runtimes": runtimes,
+        "measures": measures,
+        "measure_table": measure_table(measures),
+        "measure_command": _MEASURE_COMMAND,
         "sessions": run_table(results),
         "settings": short_settings_table(results),
         "common": common_settings(results),
@@ -172,7 +180,11 @@ def _context(results: Results, runtimes: Runtimes | None, pictures: Sequence[Pic
 
 
 def write_report(
-    results: Results, runtimes: Runtimes | None, directory: Path, markdown: Path | None = None
+    results: Results,
+    runtimes: Runtimes | None,
+    measures: Sequence[MeasureResult],
+    directory: Path,
+    markdown: Path | None = None,
 ) -> list[Path]:
     """Write everything into a directory and give the paths of the page and of the Markdown.
 
@@ -180,9 +192,9 @@ def write_report(
     version control keeps small.
     """
     pictures = _pictures(list(draw_all(results)), directory)
-    context = _context(results, runtimes, pictures)
+    context = _context(results, runtimes, measures, pictures)
     tables = [table for _, (_, table) in context["regrets"]]
-    tables += [context[name] for name in ("check_table", "ratios", "runtime", "sessions", "episodes")]
+    tables += [context[name] for name in ("check_table", "ratios", "measure_table", "runtime", "sessions", "episodes")]
     _write_tables([*tables, settings_table(results), *curve_tables(results)], directory)
     written = [_render(directory / name, name, context) for name in ("report.html", "report.md")]
     if markdown is not None:
@@ -191,7 +203,7 @@ def write_report(
         for one in pictures:
             shutil.copyfile(directory / _FIGURES / f"{one.name}.svg", folder / f"{one.name}.svg")
         moved = [replace(one, path=f"{_BESIDE_MARKDOWN.as_posix()}/{one.name}.svg") for one in pictures]
-        written.append(_render(markdown, "report.md", _context(results, runtimes, moved)))
+        written.append(_render(markdown, "report.md", _context(results, runtimes, measures, moved)))
     return written
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from prudent_simulator.custom_environments.loading import EnvironmentFileError, load_environment, shipped_names
+from prudent_simulator.custom_environments.plan import OwnPlan
 
 GOOD = """\
 name: two
@@ -101,3 +102,19 @@ def test_a_name_that_is_not_there_lists_those_that_are() -> None:
         EnvironmentFileError, match=r"dosage: no such file.*ad-revenue, couriers, crop-advice, dosing, worst-tenth"
     ):
         load_environment("dosage")
+
+
+def test_an_algorithm_may_have_a_risk_of_its_own(tmp_path: Path) -> None:
+    """Beside the file's: it is judged by that one, and what it estimates is not compared with it."""
+    path = tmp_path / "environment.yaml"
+    own = "algorithms:\n  - {name: linucb}\n  - {name: linucb-cr}\n"
+    path.write_text(GOOD + own + "  - {name: linucb-cr, risk: {measure: cvar, level: 0.2}, label: other}\n")
+    plan = OwnPlan(load_environment(str(path)), replications=1, rounds=1, seed=0, run_id="own")
+    risks = {name: plan.configuration(name)["risk"] for name in plan.algorithms}
+    assert risks == {
+        "linucb": {"measure": "mean"},
+        "linucb-cr": {"measure": "expectile", "level": 0.1},
+        "other": {"measure": "cvar", "level": 0.2},
+    }
+    assert [plan.judges_risk(name) for name in plan.algorithms] == [False, True, False]
+    assert "risk" not in plan.configuration("other")["algorithm"]

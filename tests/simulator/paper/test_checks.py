@@ -61,7 +61,7 @@ def test_no_verdict_on_other_lengths() -> None:
 
 def test_the_page_names_what_is_outside(tmp_path: Path) -> None:
     """A miss must stand where it is read, not only in a column."""
-    for path in write_report(results(), None, tmp_path):
+    for path in write_report(results(), None, [], tmp_path):
         text = path.read_text(encoding="utf-8")
         assert "4 of 8 checks are within; 8 more could not be made" in text
         (told,) = re.findall(r"Outside, and not explained by anything on this page: (.*?\d)\. ", text)

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from prudent_simulator.__main__ import app
 from prudent_simulator.paper.cells import Archive, PaperError
 from prudent_simulator.paper.episodes import episode_lengths
+from prudent_simulator.paper.measures import read_measures
 from prudent_simulator.paper.page import write_report
 from prudent_simulator.paper.results import load_results
 from prudent_simulator.paper.rows import ROWS, Group, select_rows
@@ -58,13 +59,29 @@ class Page(HTMLParser):
             self.cells[-1][-1] += data
 
 
+def measured(name: str) -> dict[str, object]:
+    """What a run of an environment writes, without its curves."""
+    final = {"percentile_5": 1.5, "percentile_25": 2.5, "median": 3.5, "percentile_75": 5.5, "percentile_95": 7.5}
+    return {
+        "environment": {"name": name, "description": "Offers"},
+        "replications": 500,
+        "rounds": 1_000,
+        "algorithms": {one: {"final_regret": final | {"mean": 4.5}} for one in ("linucb", "linucb-cr")},
+        "timings": {"pairs": 1_000_000, "total_seconds": 120.0},
+    }
+
+
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The directory of a report with everything in it, as the command writes it: drawing takes seconds."""
     archive = fill(tmp_path_factory.mktemp("written"), ROWS)
     runtime = archive.directory / "runtime.json"
     runtime.write_bytes(orjson.dumps({"rounds": 30, "runs": 3, "seconds": {row.key: 0.125 for row in ROWS}}))
-    options = ["--runtime", str(runtime), "--markdown", str(archive.directory / MARKDOWN)]
+    measures = archive.directory / "measures"
+    measures.mkdir()
+    for name in ("cvar-0.1", "quantile-0.1"):
+        (measures / f"{name}.json").write_bytes(orjson.dumps(measured(name)))
+    options = ["--runtime", str(runtime), "--measures", str(measures), "--markdown", str(archive.directory / MARKDOWN)]
     result = CliRunner().invoke(app, ["report", str(archive.directory), *options])
     assert result.exit_code == 0, result.output
     return archive.directory / "report"
@@ -150,7 +167,7 @@ def test_costs_are_those_of_the_cells(written: Path) -> None:
 def test_what_is_not_finished_is_said(tmp_path: Path) -> None:
     """Half a run is worth looking at, but not without knowing."""
     archive = fill(tmp_path, ROWS[:2], blocks=1)
-    page, markdown = write_report(load_results(archive), None, tmp_path / "elsewhere")
+    page, markdown = write_report(load_results(archive), None, [], tmp_path / "elsewhere")
     for path in (page, markdown):
         text = path.read_text(encoding="utf-8")
         assert "1-linucb has 3 of 5 replications" in text
@@ -164,12 +181,12 @@ def test_the_commands_fit_the_directory(written: Path, tmp_path: Path) -> None:
     assert f"prudent-simulator paper --directory paper-results --rows all {size}" in whole
     assert "--rows ours" not in whole  # nothing is missing
     archive = fill(tmp_path, select_rows(Group.PAPER))
-    for path in write_report(load_results(archive), None, tmp_path / "report"):
+    for path in write_report(load_results(archive), None, [], tmp_path / "report"):
         text = path.read_text(encoding="utf-8")
         assert text.count(f"prudent-simulator paper --directory paper-results --rows ours {size}") == 2
         assert "python -m benchmarks.runtime" in text
     some = fill(tmp_path / "some", select_rows(Group.ALL, keys=frozenset({"1-linucb-cr-tight", "3-linucb"})))
-    text = write_report(load_results(some), None, tmp_path / "report")[1].read_text(encoding="utf-8")
+    text = write_report(load_results(some), None, [], tmp_path / "report")[1].read_text(encoding="utf-8")
     assert f"--directory paper-results {size} --row 3-linucb --row 1-linucb-cr-tight\n" in text
 
 
@@ -198,6 +215,31 @@ def test_a_directory_without_results_is_refused(tmp_path: Path) -> None:
         load_results(Archive(tmp_path))
     with pytest.raises(PaperError, match="no cell"):
         load_results(fill(tmp_path, []))
+
+
+def test_further_measures_are_in_the_page(written: Path) -> None:
+    """What they were played for; a page without them says how to get them."""
+    with (written / "tables" / "measures.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["experiment"], row["algorithm"]) for row in rows] == [
+        (name, algorithm) for name in ("cvar-0.1", "quantile-0.1") for algorithm in ("linucb", "linucb-cr")
+    ]
+    assert [float(rows[0][name]) for name in ("percentile_5", "median", "mean")] == [1.5, 3.5, 4.5]
+    for name in ("report.md", "report.html"):
+        text = (written / name).read_text(encoding="utf-8")
+        assert "500 replications of 1,000 rounds" in text
+        assert "The 2,000,000 decisions with their rewards took 4.0 minutes" in text
+        assert "further risk measures have not been run" not in text
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b"{}", b'{"algorithms": {"linucb": {"final_regret": {}}}}'])
+def test_other_files_are_no_measures(tmp_path: Path, content: bytes) -> None:
+    """A wrong file is named, and so is a directory without any."""
+    with pytest.raises(PaperError, match="has no results"):
+        read_measures(tmp_path)
+    (tmp_path / "cvar.json").write_bytes(content)
+    with pytest.raises(PaperError, match=r"cvar\.json is not what"):
+        read_measures(tmp_path)
 
 
 @pytest.mark.parametrize("content", [b"", b"[]", b"{}", orjson.dumps({"rounds": 1, "runs": 1, "seconds": {"a": "b"}})])
