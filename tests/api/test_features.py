@@ -331,7 +331,7 @@ WIDE = {"name": "wide", "kind": "category", "capacity": 400}
             "model.features.0",
             "kind: number, boolean, category or cyclic",
         ),
-        ({"features": [{"name": "a", "kind": "cyclic"}]}, "model.features.0.period", "field required"),
+        ({"features": [{"name": "a", "kind": "cyclic"}]}, "model.features.0.period", "is required"),
         (
             {"features": [{"name": "a", "basis": {"type": "spline", "knots": [3, 2, 1]}}]},
             "model.features.0.basis.knots",

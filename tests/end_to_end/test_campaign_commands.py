@@ -106,7 +106,7 @@ def test_a_campaign_is_created_from_a_file(place: list[str], http: httpx.Client,
     assert (again.exit_code, wanted["campaign_id"] in again.stdout) == (0, True)
     bad = {
         "already exists with a different configuration": wanted | {"risk": {"measure": "expectile", "level": 0.1}},
-        "model.dimension: must be less than or equal to 512": wanted | {"model": {"type": "shared", "dimension": 513}},
+        "model.dimension: must be at most 512, not 513": wanted | {"model": {"type": "shared", "dimension": 513}},
         "algorithm.name: linucb learns only the mean": wanted
         | {"risk": {"measure": "expectile", "level": 0.1}, "algorithm": {"name": "linucb"}, "campaign_id": "never"},
     }

@@ -168,7 +168,9 @@ def campaign_routes(ledger: LedgerAccess, read: Reader, bodies: Bodies) -> APIRo
     ) -> Response:
         """Delete a campaign with its decisions and its log. This cannot be undone."""
         if confirm != campaign_id:
-            raise InvalidCommandError("must repeat the campaign_id, because deleting cannot be undone", field="confirm")
+            raise InvalidCommandError(
+                "must repeat the campaign_id, because deleting cannot be undone: ?confirm=CAMPAIGN_ID", field="confirm"
+            )
         await ledger.administer(DeleteCampaign(campaign_id))
         return Response(status_code=204)
 

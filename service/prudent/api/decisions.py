@@ -15,7 +15,7 @@ import orjson
 from fastapi import APIRouter, Path, Request, Response
 from pydantic import BaseModel, ValidationError
 
-from prudent.api.problems import describe_error, describe_validation, is_not_json, respond_to
+from prudent.api.problems import describe_error, describe_validation, respond_to
 from prudent.api.rendering import json_reply, render_decision, render_found, render_receipt
 from prudent.api.replies import (
     PROBLEMS,
@@ -30,6 +30,7 @@ from prudent.api.requests import CorrectionRequest, RewardBatch, RewardRequest, 
 from prudent.api.server.authentication import admits
 from prudent.api.server.bodies import BREATH_BYTES, Bodies, Raw, as_given, matrix_of
 from prudent.api.server.middleware import Headers, Requests, StrictRoute, guarded
+from prudent.api.wording import is_not_json
 from prudent.campaigns import Given
 from prudent.errors import InvalidCommandError, NotFoundError
 from prudent.identifiers import ID_PATTERN
@@ -59,7 +60,7 @@ def select_command(request: SelectRequest) -> Select:
     for field in ("eligible", "exclude"):
         names = getattr(request, field)
         if names is not None and len(set(names)) != len(names):
-            raise InvalidCommandError("duplicate arm_id", field=field)
+            raise InvalidCommandError("lists an arm twice", field=field)
     arms, matrix = request.arms, None
     listed: list[tuple[str, Given | None]] | None = None
     is_named = isinstance(request.context, dict)
@@ -212,7 +213,7 @@ def item_reader(
         except ValidationError as error:
             if is_not_json(error):
                 raise  # the whole body is not JSON
-            return _failed(describe_validation(error))
+            return _failed(describe_validation(error, size=len(item)))
         except InvalidCommandError as error:
             return _failed(describe_error(error))
 

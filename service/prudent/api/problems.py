@@ -1,8 +1,6 @@
-"""Errors as application/problem+json (RFC 9457). The input is never echoed."""
+"""Errors as application/problem+json (RFC 9457). No text of a request is repeated."""
 
-import re
 from collections.abc import Iterable, Sequence
-from difflib import SequenceMatcher
 from typing import Any
 
 import orjson
@@ -15,10 +13,10 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.routing import BaseRoute
 
-from prudent.api.suggestions import meant
+from prudent.api.server.middleware import own_path
+from prudent.api.suggestions import listed, nearest_path
+from prudent.api.wording import errors_in_words
 from prudent.campaigns import InvalidConfigurationError
-from prudent.campaigns.configuration import UNION_TAGS
-from prudent.campaigns.features import KINDS
 from prudent.errors import (
     CommandError,
     ConflictError,
@@ -26,7 +24,6 @@ from prudent.errors import (
     NotFoundError,
     UnavailableError,
 )
-from prudent.identifiers import ID_PATTERN
 from prudent.observability.logs import request_id
 from prudent.transfer.header import DamagedFileError
 
@@ -35,8 +32,10 @@ logger = structlog.get_logger(__name__)
 ERRORS_MAX = 20
 ERRORS_COUNTED_MAX = 10_000
 """Beyond this, no error is described: a million unknown fields would take fourteen seconds and half a gigabyte."""
-PATH_COMPARED_MAX, ALIKE_MIN = 200, 0.7
-"""Of a path that does not exist: the longest that is compared, and how like each of its steps must be."""
+ERRORS_TOLD_MAX = 3
+"""Of the errors, how many the detail says in full."""
+BODY_SHOWN_MAX = 2**16
+"""A larger body is not looked at again to say which values it had."""
 TITLES = {
     400: "Bad request",
     401: "Unauthorized",
@@ -61,11 +60,9 @@ STATUSES: dict[type[Exception], int] = {
 }
 """Business errors do not know HTTP; this table maps them."""
 
-PLAIN_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}")
-"""A name from a request that may be shown: it could be a misspelling of one of ours."""
-_NOT_FIELDS = re.compile(r"float|int|str|bool|constrained-.*|literal\[.*|nullable.*|function-.*")
-_FORMS = re.compile(r"(list|dict)\[.*")
-"""The two forms of features, in the path of an error in one of them."""
+
+OTHER_PATHS = {"/dashboard", "/docs", "/guide", "/openapi.json"}
+"""What may be meant besides the API's own paths."""
 
 
 class BadBodyError(Exception):
@@ -79,9 +76,9 @@ class BadBodyError(Exception):
 class InvalidItemError(Exception):
     """An invalid item of a batch of which either all items are accepted or none."""
 
-    def __init__(self, place: int, error: ValidationError) -> None:
+    def __init__(self, place: int, error: ValidationError, size: int) -> None:
         super().__init__(place)
-        self.place, self.error = place, error
+        self.place, self.error, self.size = place, error, size
 
 
 def problem(status: int, detail: str, errors: Sequence[dict[str, str]] = ()) -> dict[str, Any]:
@@ -125,123 +122,31 @@ def describe_error(error: Exception) -> dict[str, Any]:
     field = getattr(error, "field", None)
     if field is None:
         return problem(status, message)
-    return problem(status, f"{field}: {message}", [{"field": field, "message": message}])
+    return problem(status, _told(field, message), [{"field": field, "message": message}])
 
 
 def describe_validation(
-    error: ValidationError | RequestValidationError, *, below: tuple[str | int, ...] = ()
+    error: ValidationError | RequestValidationError, *, below: tuple[str | int, ...] = (), size: int = 0
 ) -> dict[str, Any]:
-    """The problem for an invalid body, path or query, or for its part at ``below``."""
-    if isinstance(error, ValidationError):
-        if error.error_count() > ERRORS_COUNTED_MAX:
-            return problem(422, f"the request is invalid: it has more than {ERRORS_COUNTED_MAX} errors")
-        details: Sequence[Any] = error.errors(include_url=False, include_input=False)
-    else:
-        details = error.errors()
-    details = _of_the_form_sent(details)
-    title = error.title if isinstance(error, ValidationError) else ""
-    errors = [{"field": _field(one, below), "message": _message(one, title)} for one in details[:ERRORS_MAX]]
-    if len(errors) == 1 and errors[0]["field"] == "body":
-        return problem(422, errors[0]["message"].replace("must", "the body must", 1), errors)
-    fields = ", ".join(dict.fromkeys(one["field"] for one in errors))
-    return problem(422, f"invalid fields: {fields}", errors)
+    """The problem for an invalid body, path or query, or for its part at ``below``. size: in bytes."""
+    if isinstance(error, ValidationError) and error.error_count() > ERRORS_COUNTED_MAX:
+        return problem(422, f"the request is invalid: it has more than {ERRORS_COUNTED_MAX} errors")
+    errors = errors_in_words(error, below=below, most=ERRORS_MAX, say_values=size <= BODY_SHOWN_MAX)
+    told = [_told(**one) for one in errors[:ERRORS_TOLD_MAX]]
+    others = [one["field"] for one in errors[ERRORS_TOLD_MAX:]]
+    return problem(422, "; ".join([*told, *([f"and in {', '.join(others)}"] if others else [])]), errors)
 
 
-def _of_the_form_sent(details: Sequence[Any]) -> Sequence[Any]:
-    """The errors without those of the form of features that was not sent: an array, or an object with names.
-
-    What is neither has one error.
-    """
-    kept = []
-    for one in details:
-        location = one["loc"]
-        if one["type"] in {"list_type", "dict_type"} and location and _FORMS.match(str(location[-1])):
-            place = location[:-1]
-            others = [other for other in details if other is not one and other["loc"][: len(place)] == place]
-            if any(other["type"] not in {"list_type", "dict_type"} for other in others):
-                continue
-            if one["type"] == "dict_type" and others:
-                continue
-            one = one | {"type": "features_type", "loc": place}
-        kept.append(one)
-    return kept
+def _told(field: str, message: str) -> str:
+    return f"the body {message}" if field == "body" else f"{field}: {message}"
 
 
-def is_not_json(error: ValidationError) -> bool:
-    """Whether the body could not be parsed at all."""
-    return (
-        error.error_count() == 1 and error.errors(include_url=False, include_input=False)[0]["type"] == "json_invalid"
-    )
-
-
-def _field(error: Any, below: tuple[str | int, ...]) -> str:
-    """Dotted path of the field. An unknown name is shown only if it could be a misspelling of one of ours."""
-    if error["type"] == "json_invalid":
-        return "body"
-    location = [*below, *error["loc"]]
-    if error["type"] == "extra_forbidden" and not PLAIN_NAME.fullmatch(str(location[-1])):
-        location[-1] = "(unknown field)"
-    if location and location[0] in {"body", "query", "path"}:  # FastAPI's, of parameters
-        del location[0]
-    names = [
-        str(part)
-        for place, part in enumerate(location)
-        if isinstance(part, int)
-        or place == 0
-        or not _is_label(part, location[place - 1], last=place == len(location) - 1)
-    ]
-    return ".".join(names) or "body"
-
-
-def _is_label(part: str, before: str | int, *, last: bool) -> bool:
-    """Whether pydantic put this into the path to name a member of a union instead of a field."""
-    if _FORMS.fullmatch(part) or (isinstance(before, int) and part in KINDS):
-        return True
-    return part in UNION_TAGS.get(str(before), ()) or (last and bool(_NOT_FIELDS.fullmatch(part)))
-
-
-def _message(error: Any, schema: str) -> str:
-    kind, context = error["type"], error.get("ctx", {})
-    if kind == "union_tag_invalid":
-        return f"{context['discriminator']} must be one of {context['expected_tags']}".replace("'", "", 2)
-    if kind == "union_tag_not_found":
-        return f"{context['discriminator']} is required".replace("'", "")
-    if kind == "extra_forbidden":
-        is_name = PLAIN_NAME.fullmatch(str(error["loc"][-1])) is not None
-        known = meant(schema, error["loc"]) if is_name else None
-        return "unknown field" + (f": did you mean {known}?" if known else "")
-    if kind == "string_pattern_mismatch" and context.get("pattern") == ID_PATTERN:
-        return "must be an id: 1 to 128 letters, digits and characters of . _ ~ -, without spaces"
-    if kind == "features_type":
-        return "must be a list of numbers or an object of values by name"
-    if kind == "json_invalid":
-        return f"the body is not valid JSON: {context.get('error', 'it cannot be parsed')}"
-    if kind == "value_error":
-        return str(context.get("error", "is not valid"))
-    message: str = error["msg"].replace(" after validation", "")
-    for kind_of_value in ("Input should", "String should", "List should"):
-        message = message.replace(kind_of_value, "must", 1) if message.startswith(kind_of_value) else message
-    return message[:1].lower() + message[1:]
-
-
-def nearest_path(path: str, templates: Iterable[str]) -> str | None:
-    """The template of the path that may have been meant: the same but for a step misspelt, or a slash at the end."""
-    if len(path) > PATH_COMPARED_MAX:
-        return None
-    steps = path.rstrip("/").split("/")
-    best, found = 0.0, None
-    for template in templates:
-        wanted = template.split("/")
-        if len(wanted) != len(steps):
-            continue
-        ratios = [
-            SequenceMatcher(None, step, one).ratio()
-            for step, one in zip(steps, wanted, strict=True)
-            if one and not one.startswith("{")
-        ]
-        if ratios and min(ratios) > ALIKE_MIN and sum(ratios) / len(ratios) > best:
-            best, found = sum(ratios) / len(ratios), template
-    return found
+def _size_of(request: Request) -> int:
+    """Of a request's body in bytes; one of unknown size counts as large."""
+    declared = request.headers.get("content-length", "")
+    if declared.isdigit():
+        return int(declared)
+    return BODY_SHOWN_MAX + 1 if "transfer-encoding" in request.headers else 0
 
 
 def methods_of(path: str, routes: Iterable[BaseRoute]) -> list[str]:
@@ -255,18 +160,22 @@ def methods_of(path: str, routes: Iterable[BaseRoute]) -> list[str]:
 
 def install(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
     """Answer every kind of error with a problem. routes: all there are, to say which one may have been meant."""
-    templates = [route.path for route in routes if isinstance(route, APIRoute) and route.include_in_schema]
+    templates = [
+        route.path
+        for route in routes
+        if isinstance(route, APIRoute) and (route.include_in_schema or route.path in OTHER_PATHS)
+    ]
 
     async def on_own(_request: Request, error: Exception) -> Response:
         return respond_to(error)
 
-    async def on_validation(_request: Request, error: Exception) -> Response:
+    async def on_validation(request: Request, error: Exception) -> Response:
         assert isinstance(error, ValidationError | RequestValidationError)  # noqa: S101  # by registration
-        return respond(describe_validation(error))
+        return respond(describe_validation(error, size=_size_of(request)))
 
     async def on_invalid_item(_request: Request, error: Exception) -> Response:
         assert isinstance(error, InvalidItemError)  # noqa: S101  # by registration
-        return respond(describe_validation(error.error, below=("items", error.place)))
+        return respond(describe_validation(error.error, below=("items", error.place), size=error.size))
 
     async def on_bad_body(_request: Request, error: Exception) -> Response:
         assert isinstance(error, BadBodyError)  # noqa: S101  # by registration
@@ -278,12 +187,12 @@ def install(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
         status, headers = error.status_code, dict(error.headers or {})
         detail = TITLES.get(status, "error")
         if status == 404:
-            nearest = nearest_path(request.url.path, templates)
+            nearest = nearest_path(own_path(request.scope), templates)
             detail = f"no such path: {'see /docs' if nearest is None else f'did you mean {nearest}?'}"
         elif status == 405:
-            allowed = methods_of(request.url.path, routes)
+            allowed = methods_of(own_path(request.scope), routes)
             headers["Allow"] = ", ".join(allowed)
-            detail = f"this path does not support this method, but {' and '.join(allowed)}: see /docs"
+            detail = f"this path does not support {request.method}, but {listed(allowed)}: see /docs"
         return respond(problem(status, detail), headers)
 
     async def on_disconnect(_request: Request, _error: Exception) -> Response:

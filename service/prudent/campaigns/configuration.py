@@ -72,12 +72,12 @@ class MultiArmedModel(Schema):
 Model = Annotated[SharedModel | DisjointModel | MultiArmedModel, Field(discriminator="type")]
 
 
-def _tags(union: Any) -> frozenset[str]:
+def _tags(union: Any) -> list[str]:
     """The values of a union's discriminator, as its members declare them."""
     members, field = get_args(union)
-    return frozenset(
+    return [
         tag for member in get_args(members) for tag in get_args(member.model_fields[field.discriminator].annotation)
-    )
+    ]
 
 
 UNION_TAGS = {"risk": _tags(Risk), "model": _tags(Model)}

@@ -18,7 +18,7 @@ from prudent.campaigns.configuration import (
     RewardRules,
     SharedModel,
 )
-from prudent.campaigns.features import check_features, check_width, encode, places_of, with_defaults
+from prudent.campaigns.features import check_features, check_width, encode, nearest, places_of, with_defaults
 from prudent.campaigns.rows import Floats, Given, RowReader
 from prudent.campaigns.values import DISJOINT_FLOATS_MAX, InvalidConfigurationError, check_value, known, own_value
 from prudent.campaigns.vocabulary import Draft
@@ -175,7 +175,7 @@ def _check_arms(resolved: CampaignConfiguration) -> list[ArmConfiguration]:
     draft = Draft(reader.vocabulary())
     for position, arm in enumerate(resolved.arms):
         if arm.arm_id in seen:
-            raise InvalidConfigurationError(f"arms.{position}.arm_id", "duplicate arm_id")
+            raise InvalidConfigurationError(f"arms.{position}.arm_id", "is listed twice")
         seen.add(arm.arm_id)
         check_value(arm.value, (one.value for one in resolved.arms[:1]), f"arms.{position}.value")
         arm = arm.model_copy(update={"value": own_value(arm.arm_id, arm.value)})  # as it is stored
@@ -241,7 +241,10 @@ def _check_holdout(resolved: CampaignConfiguration) -> None:
     registered = {arm.arm_id for arm in resolved.arms}
     # a shared model's requests may bring arms that are not registered
     if holdout.arm_id is not None and holdout.arm_id not in registered and resolved.model.type != "shared":
-        raise InvalidConfigurationError("holdout.arm_id", "must be one of the campaign's arms")
+        raise InvalidConfigurationError(
+            "holdout.arm_id",
+            f"must be one of the campaign's arms: {nearest(holdout.arm_id, sorted(registered), 'arms')}",
+        )
 
 
 def _check_risk(requested: CampaignConfiguration) -> None:

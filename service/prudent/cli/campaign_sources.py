@@ -16,7 +16,7 @@ from prudent.campaigns import CampaignConfiguration, InvalidConfigurationError
 from prudent.campaigns.values import RepeatedNameError, refuse_repeated_names
 from prudent.cli.console import fail, refuse_both
 from prudent.cli.database import opened_database
-from prudent.cli.server import explain, opened_server, refuse_problem
+from prudent.cli.server import opened_server, refuse_problem
 from prudent.errors import CommandError
 from prudent.ledger.administration import Administration, administer, find_record, list_records
 from prudent.ledger.commands import CampaignStatus, ChangeCampaign, CreateCampaign, DeleteCampaign
@@ -56,7 +56,7 @@ class Database:
             requested = CampaignConfiguration.model_validate_json(configuration)
             refuse_repeated_names(configuration, requested)
         except ValidationError as error:
-            fail(explain(describe_validation(error)))
+            fail(describe_validation(error)["detail"])
         except RepeatedNameError as error:
             fail(f"{error.name} appears twice in one object")
         try:

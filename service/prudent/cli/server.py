@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import httpx
 
@@ -29,15 +28,7 @@ def refuse_problem(reply: httpx.Response) -> None:
         return
     reply.read()
     try:
-        explained = explain(reply.json())
+        explained = str(reply.json()["detail"])
     except (ValueError, KeyError, TypeError):
         explained = "not a reply of Prudent; check --url"
     fail(f"the server answered {reply.status_code}: {explained}")
-
-
-def explain(problem: dict[str, Any]) -> str:
-    """What a problem says, with what is wrong with each field if its detail only names them. Raises KeyError."""
-    detail: str = problem["detail"]
-    if not detail.startswith("invalid fields"):
-        return detail
-    return "; ".join(f"{one['field']}: {one['message']}" for one in problem["errors"])

@@ -124,7 +124,9 @@ def _create(command: CreateCampaign, connection: Connection, now: int) -> Campai
     if existing is not None:
         if not repeats_creation(command.requested, existing.creation):
             raise ConflictError(
-                "a campaign with this id already exists with a different configuration", field="campaign_id"
+                "a campaign with this id already exists with a different configuration: take another id, or PATCH what "
+                "can be changed",
+                field="campaign_id",
             )
         return _record(connection, existing.key)
     if configuration.client_side:

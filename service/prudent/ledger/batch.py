@@ -177,7 +177,9 @@ class Batch:
             decision_id = command.decision_id
             return selection.select(state, request, decision_id, digest, self.basis.now, self.writes, draft=draft)
         if earlier.key != state.key or earlier.request_digest != digest:
-            raise ConflictError("this decision_id was already used for a different request", field="decision_id")
+            raise ConflictError(
+                "was already used for a different request: each decision needs one of its own", field="decision_id"
+            )
         return selection.repeat_decision(earlier, state.campaign_id, state.values.get(earlier.arm_id, earlier.arm_id))
 
     def _select_for(self, subject: str, state: CampaignState, command: Select) -> Decision:

@@ -42,7 +42,10 @@ def repeat_reward(state: CampaignState, command: Reward, recorded: LogRow) -> Re
     if recorded.source == "default":
         raise _default_was_learned()
     if recorded.reward != command.reward:
-        raise ConflictError("the decision already has a different reward", field="reward")
+        raise ConflictError(
+            "the decision already has a different reward: POST /decisions/{decision_id}/correction replaces one",
+            field="reward",
+        )
     if command.arm_id is not None and command.arm_id != recorded.arm_id:
         raise ConflictError("the decision was already rewarded for another arm", field="arm_id")
     return _receipt(state, recorded, duplicate=True)

@@ -23,6 +23,9 @@ from prudent.ledger.state import CampaignState, Writes
 from prudent.store.statements import features_to_bytes
 from prudent.store.tables import NOT_ACTIVATED, DecisionRow
 
+NAMED_MAX = 12
+"""Features whose names a message lists."""
+
 
 def with_rows(state: CampaignState, request: Select) -> tuple[Select, Draft | None]:
     """The request with arrays in place of values by name, and the categories that it would add; None for arrays.
@@ -239,7 +242,9 @@ def find_candidates(state: CampaignState, request: Select) -> tuple[list[Candida
     else:
         candidates = list(known.values())
     if not candidates:
-        raise InvalidCommandError("no arm is left to choose from", field="arms")
+        raise InvalidCommandError(
+            "no arm is left to choose from: see eligible, exclude, and which arms are paused or retired", field="arms"
+        )
     external = None
     if request.chosen_arm_id is not None:
         external = known.get(request.chosen_arm_id)
@@ -291,7 +296,7 @@ def _listed_arms(state: CampaignState, request: Select) -> dict[str, Candidate]:
     must_be_registered = state.policy.is_self_scaled
     for order, (arm_id, features) in enumerate(listed):
         if arm_id in known:
-            raise InvalidCommandError("duplicate arm_id", field=f"arms.{order}.arm_id")
+            raise InvalidCommandError("is listed twice", field=f"arms.{order}.arm_id")
         arm = by_id.get(arm_id)
         if arm is None and must_be_registered:
             raise InvalidCommandError(
@@ -345,8 +350,10 @@ def _registered_arms(state: CampaignState, request: Select) -> dict[str, Candida
             raise InvalidCommandError("a multi-armed campaign takes no context", field="context")
         context = np.zeros(0)
     elif context is None:
-        expected = state.reader.arm_length
-        raise InvalidCommandError(f"the disjoint model needs a context of {expected} features", field="context")
+        names = f": {', '.join(state.creation.feature_names()[:NAMED_MAX])}" if state.reader.is_named else ""
+        raise InvalidCommandError(
+            f"the disjoint model needs a context of {state.reader.arm_length} features{names}", field="context"
+        )
     assert isinstance(context, np.ndarray)  # noqa: S101  # `with_rows` came before
     if len(context) != state.reader.arm_length:
         _refuse_length(state.reader.arm_length, context, "context")

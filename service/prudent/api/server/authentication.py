@@ -14,7 +14,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from prudent.api.problems import problem, respond
-from prudent.api.server.middleware import Headers
+from prudent.api.server.middleware import Headers, own_path
 from prudent.errors import DatabaseUnavailableError
 from prudent.security.keys import KeyRing, Role, is_allowed, role_needed
 from prudent.security.sessions import Sessions, is_page
@@ -48,7 +48,7 @@ class RequireKey:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or reject it."""
-        needed = role_needed(scope["method"], scope["path"]) if scope["type"] == "http" else None
+        needed = role_needed(scope["method"], own_path(scope)) if scope["type"] == "http" else None
         if needed is None:
             await self._app(scope, receive, send)
             return
@@ -77,7 +77,7 @@ class RequireKey:
                 scope, receive, send
             )
             return
-        elif is_page(scope["path"]) and scope["method"] in {"GET", "HEAD"}:
+        elif is_page(own_path(scope)) and scope["method"] in {"GET", "HEAD"}:
             await respond_with_login(scope)(scope, receive, send)
             return
         else:
@@ -89,7 +89,7 @@ class RequireKey:
     def _role_of(self, scope: Scope) -> Role | None:
         """The role of the request's only key or, on the dashboard's pages, of its session."""
         keys = presented_keys(scope["headers"])
-        if keys or not is_page(scope["path"]):
+        if keys or not is_page(own_path(scope)):
             return self._ring.role_of(keys.pop()) if len(keys) == 1 else None
         session = self._sessions.presented(scope["headers"])
         return None if session is None else self._ring.role_of_digest(session.key)
@@ -123,7 +123,7 @@ def admits(ring: KeyRing, needed: Role, headers: Headers) -> bool:
 def respond_with_login(scope: Scope) -> Response:
     """Redirect a browser to the login page, and from there back."""
     root = scope.get("root_path", "")
-    wanted = scope["path"] + (f"?{query.decode('latin-1')}" if (query := scope["query_string"]) else "")
+    wanted = own_path(scope) + (f"?{query.decode('latin-1')}" if (query := scope["query_string"]) else "")
     return RedirectResponse(f"{root}{LOGIN}?next={quote(wanted, safe='')}", 303, {"Cache-Control": "no-store"})
 
 

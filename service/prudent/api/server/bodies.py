@@ -14,7 +14,8 @@ from pydantic_core import from_json, to_json
 from starlette.requests import ClientDisconnect
 from starlette.types import Message, Receive
 
-from prudent.api.problems import PLAIN_NAME, BadBodyError, InvalidItemError
+from prudent.api.problems import BadBodyError, InvalidItemError
+from prudent.api.wording import PLAIN_NAME
 from prudent.campaigns import Given
 from prudent.campaigns.values import ARMS_MAX, DIMENSION_MAX, RepeatedNameError, refuse_repeated_names
 from prudent.errors import InvalidCommandError, OverloadedError
@@ -139,7 +140,7 @@ class Bodies:
             try:
                 values.append(convert(text))
             except ValidationError as error:
-                raise InvalidItemError(len(values), error) from None
+                raise InvalidItemError(len(values), error, len(text)) from None
             worked += len(text)
             if worked > BREATH_BYTES:
                 worked = 0
@@ -219,7 +220,7 @@ class Bodies:
 
 def _what_is_wrong(body: Raw, envelope: type[BaseModel]) -> Exception:
     """Why the body is no batch; in detail for a small one only, as every unknown field would be an error of its own."""
-    if len(body) <= BREATH_BYTES:
+    if len(body) <= BREATH_BYTES and not body.lstrip().startswith(b"["):
         try:
             envelope.model_validate_json(body)
         except ValidationError as error:
@@ -279,7 +280,10 @@ def _check_head(
     if kind is None:
         kind = b"" if is_from_page else usual.encode()
     if not accepted.fullmatch(kind) and not accepted.fullmatch(kind.split(b";")[0].strip().lower()):
-        raise BadBodyError(415, f"send {'JSON' if accepted is _JSON else 'NDJSON'}, with Content-Type: {usual}")
+        kind_of_body = "JSON" if accepted is _JSON else "NDJSON"
+        raise BadBodyError(
+            415, f"send {kind_of_body}, with the header Content-Type: {usual} (curl: -H 'Content-Type: {usual}')"
+        )
     if declared is not None and declared.isdigit() and int(declared) > bytes_max:
         raise _too_large(bytes_max)
 

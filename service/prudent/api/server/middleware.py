@@ -12,12 +12,15 @@ import structlog
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
 from prometheus_client import Counter, Histogram
+from starlette.middleware.gzip import DEFAULT_EXCLUDED_CONTENT_TYPES, GZipMiddleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from prudent.api.problems import PLAIN_NAME
+from prudent.api.wording import PLAIN_NAME
 from prudent.errors import InvalidCommandError
 from prudent.observability.logs import REQUEST_ID_HEADER, request_id
 from prudent.observability.metrics import Metrics
+from prudent.transfer.decision_table import MEDIA_TYPES
+from prudent.transfer.lines import MEDIA_TYPE
 
 logger = structlog.get_logger(__name__)
 
@@ -25,6 +28,8 @@ LOG_SECONDS = 1.0
 """At most one line about failed requests per interval: an outage of the database must not fill the disk."""
 
 
+COMPRESSED_BYTES_MIN, COMPRESSION_LEVEL = 4_096, 4
+"""A smaller reply fits into few packets. Higher levels take twice as long for a tenth less."""
 GUARDS = (
     (b"cache-control", b"no-store"),
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
@@ -156,6 +161,46 @@ class AnswerHead:
             await send(message)
 
         await self._app(asked, receive, note)
+
+
+class CompressReads:
+    """Compresses the larger replies to GET, for clients that accept gzip: a report of many arms, a page.
+
+    Not what is sent in reply to other methods, which is small or was asked for by programs that count microseconds; and
+    not exports, which may take minutes of an event loop that others wait for.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        excluded = (*DEFAULT_EXCLUDED_CONTENT_TYPES, MEDIA_TYPE, *MEDIA_TYPES.values())
+        self._app = app
+        self._compressing = GZipMiddleware(app, COMPRESSED_BYTES_MIN, COMPRESSION_LEVEL, exclude_content_types=excluded)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve."""
+        is_read = scope["type"] == "http" and scope["method"] == "GET"
+        await (self._compressing if is_read else self._app)(scope, receive, send)
+
+
+class UnderPrefix:
+    """Serves every path below a prefix, whether or not the proxy in front takes it away."""
+
+    def __init__(self, app: ASGIApp, prefix: str) -> None:
+        self._app, self._prefix = app, prefix
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve, with the path as ASGI has it: it begins with root_path."""
+        if scope["type"] == "http":
+            path = scope["path"].removeprefix(self._prefix)
+            if not path.startswith("/"):  # all of it was the prefix, or only looked like it
+                path = scope["path"] if path else "/"
+            scope = {**scope, "root_path": self._prefix, "path": self._prefix + path}
+        await self._app(scope, receive, send)
+
+
+def own_path(scope: Scope) -> str:
+    """The path of a request, without the prefix that it is served under."""
+    path: str = scope["path"]
+    return path.removeprefix(scope.get("root_path", ""))
 
 
 class StrictRoute(APIRoute):
