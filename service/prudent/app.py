@@ -20,7 +20,7 @@ from prudent.api.doors.translation import TranslateProblems
 from prudent.api.server import authentication
 from prudent.api.server.bodies import Bodies
 from prudent.api.server.connections import Connections
-from prudent.api.server.middleware import AnswerHead, CountRequests, Requests
+from prudent.api.server.middleware import AnswerHead, CompressReads, CountRequests, Requests, UnderPrefix
 from prudent.api.server.origins import AllowOrigins
 from prudent.clock import steady_clock
 from prudent.dashboard.login import login_routes
@@ -107,6 +107,7 @@ def create_app(settings: Settings, metrics_folder: Path | None = None, ledger_so
         # off, because looking for a tracer takes a tenth of a request even where there is none
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )
+    app.add_middleware(CompressReads)
     app.add_middleware(AnswerHead)
     if settings.auth:
         app.add_middleware(authentication.RequireKey, ring=ring, sessions=sessions)
@@ -114,6 +115,8 @@ def create_app(settings: Settings, metrics_folder: Path | None = None, ledger_so
     if settings.flag_origins:
         app.add_middleware(AllowOrigins, path=FLAGS, origins=settings.flag_origins)
     app.add_middleware(CountRequests, requests=requests)
+    if settings.root_path:
+        app.add_middleware(UnderPrefix, prefix=settings.root_path)
     stop_tracing = trace_requests(app) if settings.tracing else lambda: None
     routers = (
         decisions.decision_routes(ledger, read, bodies),

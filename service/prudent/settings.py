@@ -34,6 +34,13 @@ def _check_secret(text: str) -> str:
     return text
 
 
+def _as_prefix(text: str) -> str:
+    steps = text.strip("/")
+    if not re.fullmatch(r"[A-Za-z0-9._~/-]*", steps) or "//" in steps:
+        raise ValueError("must be a path such as /prudent: letters, digits and . _ ~ - between slashes")
+    return f"/{steps}" if steps else ""
+
+
 def _names(value: Any) -> Any:
     if not isinstance(value, str):
         return value
@@ -124,6 +131,8 @@ class Settings(BaseSettings):
     database_url: str = "sqlite:///prudent.db"
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65_535)] = 8000
+    root_path: Annotated[str, AfterValidator(_as_prefix)] = ""
+    """The path that a proxy serves all of this under, such as /prudent; it may take it away or leave it."""
     workers: Positive = 1
     demo: bool = False
     auth: bool = True

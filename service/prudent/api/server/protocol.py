@@ -7,7 +7,7 @@ connection forever, and the head grows in memory; a thousand requests in one pac
 import asyncio
 import socket
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any
 
 import orjson
 from uvicorn.config import Config
@@ -17,7 +17,7 @@ from uvicorn.server import ServerState
 
 from prudent.api.problems import problem
 from prudent.api.server.connections import Connections, peer_of
-from prudent.api.server.middleware import Headers
+from prudent.api.server.lane import Lane, Passage
 from prudent.settings import Limits
 
 GRACE_SECONDS = 0.05
@@ -36,27 +36,6 @@ class _Waits(Enum):
     NOTHING = 0
     HEAD = 1
     BODY = 2
-
-
-class Passage(Protocol):
-    """A request whose command has been submitted."""
-
-    @property
-    def outcomes(self) -> asyncio.Future[list[Any]]:
-        """It can be answered when they are known."""
-
-
-class Lane(Protocol):
-    """Answers some requests without the application: `prudent.api.decisions.FastLane`."""
-
-    def takes(self, method: bytes, url: bytes, size: int | None) -> bool:
-        """Whether a request with this head may be for the lane. size: of the body, if declared."""
-
-    def enter(self, url: bytes, headers: Headers, body: bytes) -> Passage | None:
-        """Submit the command of a request; None if the application must answer it."""
-
-    def leave(self, passage: Any) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
-        """The response to a request whose outcome is known: status, headers and body."""
 
 
 class _Flow(FlowControl):
@@ -92,6 +71,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._passage: Passage | None = None
         self._is_last = False
         """The connection ends with the response to the request in the lane."""
+        self._is_half_closed = False
         self._reading: _Flow
         self.peer: str | None = None
         self.accepted_at = self.loop.time()
@@ -125,6 +105,11 @@ class BoundedProtocol(HttpToolsProtocol):
         self._wait(_Waits.NOTHING)
         self._all.forget(self)
         super().connection_lost(exc)
+
+    def eof_received(self) -> bool:  # type: ignore[override]  # uvicorn's returns None, which closes
+        """The client sends no more. True, if it still has to be answered: then the connection stays open for that."""
+        self._is_half_closed = self._has_request or bool(self._ahead)
+        return self._is_half_closed
 
     def pause_writing(self) -> None:
         """The client does not read as fast as it is answered."""
@@ -172,6 +157,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self.data_received(data)
         if not self._ahead and not self.transport.is_closing():
             self._reading.resume_reading()
+            self._close_if_done()
 
     def _parse(self, data: bytes) -> None:
         """Feed the parser piece by piece, so that a request is complete at a piece's end, and keep what comes after it.
@@ -325,6 +311,12 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_response_complete()
         if self._ahead and not self.transport.is_closing():
             self._all.await_turn(self)
+        self._close_if_done()
+
+    def _close_if_done(self) -> None:
+        """Close the connection of a client that sends no more, once all that it has sent is answered."""
+        if self._is_half_closed and not self._has_request and not self._ahead:
+            self.transport.close()
 
     def _wait(self, waits: _Waits) -> None:
         """Start the deadline of this part of a request."""
