@@ -9,7 +9,8 @@ COPY requirements.lock requirements-build.lock ./
 # Before the sources, so that a change of the code does not fetch the requirements again.
 RUN tools/bin/python -m pip --python /opt/prudent/bin/python install --require-hashes --requirement requirements.lock \
     && tools/bin/python -m pip install --require-hashes --requirement requirements-build.lock
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml README.md LICENSE mkdocs.yml ./
+COPY docs docs
 COPY migrations migrations
 COPY client client
 COPY service service

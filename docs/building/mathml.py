@@ -17,4 +17,7 @@ def on_page_content(html: str, **_: object) -> str:
 
 
 def _to_mathml(found: re.Match[str]) -> str:
-    return convert(unescape(found[2]).strip(), display="block" if found[1] == "div" else "inline")
+    formula = unescape(found[2]).strip()
+    if found[1] == "span":
+        return convert(formula)
+    return f'<div class="formula">{convert(formula, display="block")}</div>'

@@ -30,6 +30,8 @@ from prudent.dashboard.rendering import Pages, asset_routes, dashboard_assets
 from prudent.dashboard.try_select import try_routes
 from prudent.demo import create_demo
 from prudent.environment import LEDGER_SOCKET_VARIABLE
+from prudent.guide.library import Library, folder_of_pages
+from prudent.guide.routes import guide_routes
 from prudent.ledger.access import LedgerAccess
 from prudent.ledger.ledger import Ledger
 from prudent.observability import logs
@@ -132,6 +134,7 @@ def create_app(settings: Settings, metrics_folder: Path | None = None, ledger_so
         try_routes(ledger, queries, pages),
         login_routes(pages, ring, sessions, ledger),
         asset_routes(assets),
+        guide_routes(Library(folder_of_pages())),
     )
     for router in routers:
         app.include_router(router)

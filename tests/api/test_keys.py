@@ -173,7 +173,7 @@ def test_both_headers_and_a_proxys_own_are_understood(closed: Closed, http: http
 
 def test_what_is_open_shows_no_data(closed: Closed, http: httpx.Client) -> None:
     """B37. A health check cannot send a key; nothing else may be open."""
-    for path in ("/health/live", "/health/ready", "/docs", "/openapi.json"):
+    for path in ("/health/live", "/health/ready", "/docs", "/guide/index", "/openapi.json"):
         assert http.get(path).status_code == 200
     for path in (
         "/nowhere",

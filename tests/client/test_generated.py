@@ -10,6 +10,7 @@ import pytest
 
 from tests.conftest import MakeServer
 from tests.node import install, run
+from tests.servers import ROOT
 
 CONFIGURATION = "content_type_overrides: {application/x-ndjson: application/octet-stream}\n"
 """NDJSON is unknown to the generator: a file as any other."""
@@ -58,3 +59,9 @@ def test_typescript(url: str, tmp_path: Path) -> None:
     told = json.loads(run(["node", "built/story.js", url], tmp_path))
     assert told == {"level": 0.1, "arm": told["arm"], "reward": 1.25, "arms": 2, "title": "Not found"}
     assert told["arm"] in {"a", "b"}
+
+
+def test_the_page_calls_the_generators_as_the_tests_do() -> None:
+    """A command that is shown with fewer options than were tested warns, or makes fields mandatory."""
+    shown = (ROOT / "docs/clients.md").read_text(encoding="utf-8")
+    assert CONFIGURATION.strip() in shown

@@ -103,6 +103,12 @@ def source_files(top: str, folder: str) -> set[str]:
     return {path.relative_to(ROOT / top).as_posix() for path in files if "__pycache__" not in path.parts}
 
 
+def guide_files() -> set[str]:
+    """The pages and pictures that the running service shows, and the order of the pages; nothing that builds them."""
+    own = {name for name in source_files(".", "docs") if not re.match(r"docs/(building|measurements)/", name)}
+    return {f"prudent/guide/pages/{name.removeprefix('docs/')}" for name in own} | {"prudent/guide/pages/mkdocs.yml"}
+
+
 def shipped(wheel: Path) -> set[str]:
     """The files of a wheel without its metadata."""
     with zipfile.ZipFile(wheel) as archive:
@@ -112,7 +118,8 @@ def shipped(wheel: Path) -> set[str]:
 def test_the_wheels_hold_every_file_of_the_packages_and_nothing_else(wheels: Wheels) -> None:
     """A missing template or migration fails at the user's, and a package named `service` breaks applications."""
     migrations = {f"prudent/{name}" for name in source_files(".", "migrations")}
-    own = source_files("service", "prudent") | source_files("simulator", "prudent_simulator") | migrations
+    own = source_files("service", "prudent") | source_files("simulator", "prudent_simulator")
+    own |= migrations | guide_files()
     assert shipped(wheels["prudent"]) == own
     assert shipped(wheels["prudent-client"]) == source_files("client", "prudent_client")
     assert {name.partition("/")[0] for name in own} == {"prudent", "prudent_simulator"}
@@ -167,7 +174,8 @@ def test_the_installed_service_serves(installed: Path, crowded: Path, command: l
     server = Server(f"sqlite:///{crowded}/prudent.db", crowded / "server.log", command=program, directory=crowded)
     server.start()
     try:
-        for path in ("/health/ready", "/", "/docs", "/openapi.json", "/metrics"):
+        guide = "/guide/mathematics", "/guide/pictures/bonus.svg", "/guide/search?q=backups"
+        for path in ("/health/ready", "/", "/docs", "/openapi.json", "/metrics", *guide):
             reply = httpx.get(server.url + path, trust_env=False, follow_redirects=True)
             assert reply.status_code == httpx.codes.OK, path
         assert server.stop() == 0, server.log()

@@ -30,7 +30,9 @@ _WRITES = re.compile(
 _EVALUATIONS = re.compile(rf"{re.escape(FLAGS)}(/.*)?", re.DOTALL)
 _TRIES = re.compile(r"/dashboard/campaigns/[^/]+/try")
 _SESSIONS = re.compile(r"/dashboard/(login|logout)")
-_OPEN = re.compile(r"/health/(live|ready)|/openapi\.json|/docs(/static/.*)?|/dashboard/(login|static/.*)", re.DOTALL)
+_OPEN = re.compile(
+    r"/health/(live|ready)|/openapi\.json|/docs(/static/.*)?|/guide(/.*)?|/dashboard/(login|static/.*)", re.DOTALL
+)
 
 
 def new_key() -> str:
