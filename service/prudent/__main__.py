@@ -1,4 +1,4 @@
-"""The command line: serve, migrate, verify, keys, campaigns, features, observations, export, import, evaluate.
+"""The command line: serve, demo, migrate, verify, keys, campaigns, features, observations, export, import, evaluate.
 
 A command imports what it works with when it is called, so that help and usage errors do not wait for numpy, SQLAlchemy
 and FastAPI.
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from prudent.settings import Settings
 
 GRACE_SECONDS = 8
+DEMO_PORTS = 8000, 8019
 app = typer.Typer(help="Prudent: risk-aware contextual bandits as a self-hosted service.", no_args_is_help=True)
 app.add_typer(keys.app, name="keys")
 app.add_typer(campaigns.app, name="campaigns")
@@ -84,7 +85,7 @@ def serve(
 
     from prudent.cli.database import described
     from prudent.observability import logs
-    from prudent.preflight import NotServableError, prepare
+    from prudent.preflight import NotServableError, asks_for_keys, prepare
     from prudent.store.engines import UnsupportedDatabaseError, parse_database_url
     from prudent.store.schema import UnknownRevisionError
 
@@ -101,7 +102,7 @@ def serve(
     database = described(parse_database_url(settings.database_url))
     if settings.demo:
         inform(f"database: {database}")
-        _announce(settings)
+        _announce(settings, with_key=asks_for_keys(settings))
     else:
         structlog.get_logger(__name__).info("serving", database=database)  # every line of the log is JSON
     for kind in (signal.SIGTERM, signal.SIGINT):
@@ -128,6 +129,21 @@ def serve(
         )
     if lock is not None:
         lock.close()
+
+
+@app.command("demo")
+def demo_command(
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="Port to listen on; default the first free one from 8000.")
+    ] = None,
+) -> None:
+    """Serve a demo campaign, from a database that is gone when you stop it. To keep one: prudent serve --demo."""
+    from prudent.preflight import first_free_port
+
+    if port is None:
+        port = first_free_port("127.0.0.1", *DEMO_PORTS)
+    with tempfile.TemporaryDirectory(prefix="prudent-demo-") as folder:
+        serve(host="127.0.0.1", port=port, database_url=f"sqlite:///{folder}/prudent.db", workers=1, demo=True)
 
 
 @app.command("migrate")
@@ -242,14 +258,17 @@ def _several_processes(workers: int) -> Iterator[None]:
             fail(str(error))
 
 
-def _announce(settings: "Settings") -> None:
+def _announce(settings: "Settings", *, with_key: bool) -> None:
     """Print what a newcomer can try."""
     base = f"http://{settings.host}:{settings.port}"
-    header = "-H 'Content-Type: application/json'"
+    key = ' -H "X-API-Key: $PRUDENT_API_KEY"' if with_key else ""
+    header = f"-H 'Content-Type: application/json'{key}"
+    own = "THE-VALUE-OF-PRUDENT_ADMIN_KEY" if settings.admin_key else "$(prudent keys create me --role admin)"
+    about_keys = f"Every call needs a key:\n\n  export PRUDENT_API_KEY={own}\n\n" if with_key else ""
     console.print(
         f"""
 Prudent is starting at {base} with the campaign 'demo': three couriers. One of them is the best
-on average but sometimes loses a parcel. Stop it with Ctrl-C. In another terminal, ask which one to send:
+on average but sometimes loses a parcel. Stop it with Ctrl-C. {about_keys}In another terminal, ask which one to send:
 
   curl -s {base}/select {header} -d '{{"campaign_id": "demo", "decision_id": "parcel-1", "explain": true}}'
 
@@ -258,8 +277,9 @@ and report the outcome as a reward (larger is better):
   curl -s {base}/reward {header} -d '{{"decision_id": "parcel-1", "reward": 0.62}}'
 
 Dashboard:            {base}/
-What it has learned:  curl -s {base}/campaigns/demo/model
+What it has learned:  curl -s {base}/campaigns/demo/model{key}
 All API calls:        {base}/docs
+The documentation:    {base}/guide
 """,
         markup=False,
         highlight=False,

@@ -23,6 +23,7 @@ from prudent.api.server.connections import Connections
 from prudent.api.server.middleware import AnswerHead, CompressReads, CountRequests, Requests, UnderPrefix
 from prudent.api.server.origins import AllowOrigins
 from prudent.clock import steady_clock
+from prudent.dashboard.demo_parcels import demo_routes
 from prudent.dashboard.login import login_routes
 from prudent.dashboard.pages import page_routes
 from prudent.dashboard.queries import Queries
@@ -77,7 +78,7 @@ def create_app(settings: Settings, metrics_folder: Path | None = None, ledger_so
     if not settings.tracing:
         lane = decisions.FastLane(ledger, bodies, ring if settings.auth else None, requests, [flags])
     assets = dashboard_assets()
-    pages, queries = Pages(assets), Queries(ledger, read)
+    pages, queries = Pages(assets, has_demo=settings.demo), Queries(ledger, read)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[dict[str, object]]:
@@ -121,10 +122,10 @@ def create_app(settings: Settings, metrics_folder: Path | None = None, ledger_so
         app.add_middleware(UnderPrefix, prefix=settings.root_path)
     stop_tracing = trace_requests(app) if settings.tracing else lambda: None
     routers = (
+        campaigns.campaign_routes(ledger, read, bodies),  # first, as the documentation's other examples need a campaign
         decisions.decision_routes(ledger, read, bodies),
         events.event_routes(ledger, read, bodies, metrics),
         ofrep.flag_routes(flags, bodies),
-        campaigns.campaign_routes(ledger, read, bodies),
         campaigns.arm_routes(ledger, bodies),
         campaigns.learning_routes(ledger, read, bodies),
         reports.report_routes(read, ledger, clock),
@@ -135,6 +136,7 @@ def create_app(settings: Settings, metrics_folder: Path | None = None, ledger_so
         login_routes(pages, ring, sessions, ledger),
         asset_routes(assets),
         guide_routes(Library(folder_of_pages())),
+        *([demo_routes(ledger, pages)] if settings.demo else []),
     )
     for router in routers:
         app.include_router(router)

@@ -15,7 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from prudent.settings import Settings
 from prudent.store.engines import NEW_FILE_MODE, check_encoding, create_write_engine, parse_database_url
-from prudent.store.keys import valid_keys
+from prudent.store.keys import valid_keys, was_key_made
 from prudent.store.schema import current_revision, latest_revision, migrate
 
 FILES_BESIDES_CONNECTIONS = 256
@@ -74,7 +74,7 @@ def _check_address(host: str, port: int) -> None:
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise NotServableError(
-                f"port {port} of {host} is in use by another program: choose another one with --port"
+                f"port {port} of {host} is in use by another program: choose another one with --port or PRUDENT_PORT"
             ) from None
         raise NotServableError(f"cannot listen on port {port} of {host}: {error.strerror or error}") from None
 
@@ -181,6 +181,29 @@ def _check_durability(engine: Engine) -> None:
         for setting in ("fsync", "synchronous_commit"):
             if connection.execute(text(f"SHOW {setting}")).scalar_one() == "off":
                 raise NotServableError(f"PostgreSQL runs with {setting}=off, so commits may be lost: turn it on")
+
+
+def asks_for_keys(settings: Settings) -> bool:
+    """Whether a request needs a key. The database has been prepared."""
+    if not settings.auth:
+        return False
+    engine = create_write_engine(parse_database_url(settings.database_url))
+    try:
+        with engine.connect() as connection:
+            return bool(settings.admin_key) or not is_loopback(settings.host) or was_key_made(connection)
+    finally:
+        engine.dispose()
+
+
+def first_free_port(host: str, first: int, last: int) -> int:
+    """The first port of a range that nothing listens on; the first if all are taken."""
+    for port in range(first, last + 1):
+        try:
+            _check_address(host, port)
+        except NotServableError:
+            continue
+        return port
+    return first
 
 
 def _check_access(settings: Settings, engine: Engine) -> None:

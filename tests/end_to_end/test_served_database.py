@@ -91,7 +91,7 @@ def test_a_key_made_beside_make_run_closes_the_server(tmp_path: Path) -> None:
         verified = prudent(tmp_path, "verify")
         assert verified.returncode == 0, verified.stderr
         assert f"database: {tmp_path}/data/prudent.db" in verified.stderr
-        assert [line.split()[1:4:2] for line in verified.stdout.splitlines() if "demo" in line] == [["demo", "120"]]
+        assert [line.split()[1:4:2] for line in verified.stdout.splitlines() if "demo" in line] == [["demo", "360"]]
         assert "1 campaigns, 0 with faults" in verified.stdout
     assert (tmp_path / ".env").read_text(encoding="utf-8").splitlines() == [
         "# for docker compose",

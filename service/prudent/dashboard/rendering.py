@@ -65,9 +65,9 @@ def asset_routes(assets: Assets) -> APIRouter:
 
 
 class Pages:
-    """Renders the templates."""
+    """Renders the templates. has_demo: whether the campaign named demo is the demo, which can be played on."""
 
-    def __init__(self, assets: Assets) -> None:
+    def __init__(self, assets: Assets, *, has_demo: bool = False) -> None:
         self._environment = Environment(
             loader=PackageLoader("prudent.dashboard"),
             autoescape=True,
@@ -85,7 +85,7 @@ class Pages:
             instant=instant,
             step=step,
         )
-        self._environment.globals.update(asset=assets.address, version=version("prudent"))
+        self._environment.globals.update(asset=assets.address, version=version("prudent"), has_demo=has_demo)
 
     def render(self, request: Request, template: str, status: int = 200, **context: Any) -> HTMLResponse:
         """A page. Templates see root (before every path), role (None where no keys are in use), and may_write."""

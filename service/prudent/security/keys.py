@@ -28,7 +28,7 @@ _WRITES = re.compile(
     r"/(select|reward|events)(/batch)?|/campaigns/[^/]+/observations|/decisions/[^/]+/(correction|activate)"
 )
 _EVALUATIONS = re.compile(rf"{re.escape(FLAGS)}(/.*)?", re.DOTALL)
-_TRIES = re.compile(r"/dashboard/campaigns/[^/]+/try")
+_TRIES = re.compile(r"/dashboard/campaigns/([^/]+/try|demo/parcels)")
 _SESSIONS = re.compile(r"/dashboard/(login|logout)")
 _OPEN = re.compile(
     r"/health/(live|ready)|/openapi\.json|/docs(/static/.*)?|/guide(/.*)?|/dashboard/(login|static/.*)", re.DOTALL

@@ -23,7 +23,7 @@ class TranslateProblems:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve; a problem is held back until it is complete. A defect is a problem as well."""
-        if scope["type"] != "http" or not scope["path"].startswith(self._path):
+        if scope["type"] != "http" or not own_path(scope).startswith(self._path):
             await self._app(scope, receive, send)
             return
         start: Message | None = None

@@ -26,5 +26,5 @@ class AllowOrigins:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve."""
-        is_below = scope["type"] == "http" and scope["path"].startswith(self._path)
+        is_below = scope["type"] == "http" and own_path(scope).startswith(self._path)
         await (self._allowing if is_below else self._app)(scope, receive, send)

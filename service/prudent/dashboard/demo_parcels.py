@@ -1,0 +1,22 @@
+"""The button on the demo's page that sends more parcels, so that a newcomer sees it learn."""
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import RedirectResponse
+
+from prudent.dashboard.login import read_form
+from prudent.dashboard.rendering import HEADERS, Pages, page
+from prudent.demo import send_more_parcels
+from prudent.ledger.access import LedgerAccess
+
+
+def demo_routes(ledger: LedgerAccess, pages: Pages) -> APIRouter:
+    """``POST /dashboard/campaigns/demo/parcels``, where the service has a demo campaign."""
+    router = APIRouter(include_in_schema=False)
+
+    @page(router, pages, "/dashboard/campaigns/demo/parcels", "POST")
+    async def send(request: Request) -> Response:
+        await read_form(request)
+        await send_more_parcels(ledger)
+        return RedirectResponse(f"{request.scope.get('root_path', '')}/dashboard/campaigns/demo", 303, HEADERS)
+
+    return router
