@@ -8,6 +8,7 @@ from fastapi import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from prudent.api.problems import PROBLEM, respond_to
+from prudent.api.server.middleware import own_path
 
 Translator = Callable[[dict[str, Any], Scope], Response]
 """A problem, and the request that has it, as the response that the clients of a door understand."""

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from prudent.api.server.middleware import own_path
+
 HEADERS = ("Authorization", "Content-Type", "If-None-Match", "X-API-Key")
 """What pages may send; without a preflight they could set none of these."""
 PREFLIGHT_SECONDS = 3_600
