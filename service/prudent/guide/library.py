@@ -71,9 +71,9 @@ class Library:
 
     @cached_property
     def chapters(self) -> list[Chapter]:
-        """The navigation of the site, as mkdocs.yml has it."""
-        beside = self._folder / "mkdocs.yml"
-        text = (beside if beside.is_file() else self._folder.parent / "mkdocs.yml").read_text(encoding="utf-8")
+        """The navigation of the site, as mkdocs.yml has it; none where only the packages were copied."""
+        listings = (self._folder / "mkdocs.yml", self._folder.parent / "mkdocs.yml")
+        text = next((one.read_text(encoding="utf-8") for one in listings if one.is_file()), "")
         found: list[Chapter] = []
         for entry in _ENTRY.finditer(text.partition("\nnav:\n")[2]):
             if entry["page"] is None:
