@@ -39,6 +39,7 @@ from prudent_client.models import (
 from prudent_client.reports import (
     ArmReport,
     ArmRewards,
+    BaselineReport,
     EstimateAt,
     External,
     FeatureGroups,
@@ -68,6 +69,7 @@ __all__ = [
     "ArmRewards",
     "AsyncClient",
     "AuthenticationError",
+    "BaselineReport",
     "Campaign",
     "Change",
     "Client",

@@ -74,6 +74,13 @@ class Forgetting(TypedDict):
     half_life: int
 
 
+class Baseline(TypedDict, total=False):
+    """A known arm that decisions leave as far as an allowance covers only."""
+
+    arm_id: Required[str]
+    tolerance: float
+
+
 class Algorithm(TypedDict, total=False):
     """How a campaign learns and explores."""
 
@@ -86,6 +93,7 @@ class Algorithm(TypedDict, total=False):
     floor: float | None
     uniform_share: float
     budget: float | None
+    baseline: Baseline | None
     forgetting: Forgetting | None
     exact_until: int | None
     parameter_bound: float | None

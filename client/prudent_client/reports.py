@@ -168,10 +168,21 @@ class HoldoutReport(Reply):
     sentence: str
 
 
+class BaselineReport(Reply):
+    """What the campaign's baseline allows, in reward units; held: recent decisions that had to keep to it."""
+
+    arm_id: str
+    tolerance: float
+    allowance: float
+    held: int
+    sentence: str
+
+
 class Report(Reply):
     """What happened in a campaign, up to the head of its log when the report was made.
 
-    policy: of campaigns with features; holdout: of campaigns with one; changes: None where the model cannot be asked.
+    policy: of campaigns with features; holdout, baseline: of campaigns with one; changes: None where the model cannot
+    be asked.
     """
 
     campaign_id: str
@@ -191,6 +202,7 @@ class Report(Reply):
     changes: tuple[ReportedChange, ...] | None
     stalls: tuple[Stall, ...]
     holdout: HoldoutReport | None
+    baseline: BaselineReport | None
     interval_note: str
 
 
