@@ -12,7 +12,7 @@ from tests.servers import Postgres, Server
 
 @pytest.fixture(scope="session")
 def postgres_server(postgres: Postgres, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """The service on PostgreSQL, shared by the tests of the API; its ledger is a process of its own, unlike SQLite's."""
+    """The service on PostgreSQL, for the tests of the API; unlike SQLite's, its ledger is a process of its own."""
     url = postgres.create_database()
     migrate_empty(url)
     shared = Server(url, tmp_path_factory.mktemp("postgres-server") / "server.log", workers=2)
