@@ -59,7 +59,7 @@ trust: $(VENV)/.dev ## Every promise of docs/reliability.md at full length, and 
 		TRUST_ATTACKERS=1000 TRUST_ATTACK_SECONDS=10 TRUST_HEAVY=5 TRUST_KEY_CHECKS=1000000 TRUST_METRICS_SECONDS=20 \
 		TRUST_DEFAULTS=1000 SOAK_UPDATES=100000 $(BIN)/python -m pytest --no-header -q --numprocesses 2 --dist worksteal $(TRUST) \
 		tests/trust tests/transfer tests/api/test_fuzz.py tests/api/test_keys.py tests/api/test_access.py \
-		tests/api/test_arms_come_and_go.py tests/client/test_defaults.py \
+		tests/api/test_arms_come_and_go.py tests/client/test_defaults.py tests/clients/test_javascript.py \
 		tests/end_to_end/test_hostile_bodies.py tests/end_to_end/test_hostile_connections.py \
 		tests/end_to_end/test_reproducibility.py tests/core/test_adversarial.py \
 		tests/core/numerics/test_newton.py tests/core/test_distributions.py tests/core/measures

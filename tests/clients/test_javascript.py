@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Route
 
+from prudent_client import Client
 from tests.conftest import migrate_empty
 from tests.dashboard.conftest import browser  # noqa: F401  # a fixture
 from tests.node import install, run
@@ -65,7 +66,10 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Package:
     (packed,) = directory.glob("*.tgz")
     program.mkdir()
     (program / "package.json").write_text('{"private": true, "type": "module"}', encoding="utf-8")
+    # as an application without OpenFeature: nothing but the package itself
     run(["npm", "install", "--offline", "--no-audit", "--no-fund", packed], program)
+    for name in ("server-sdk", "core"):
+        shutil.copytree(source / "node_modules/@openfeature" / name, directory / "node_modules/@openfeature" / name)
     return Package(source, program)
 
 
@@ -123,6 +127,37 @@ def test_what_a_page_shows_runs(page: Path, package: Package, service: Server) -
         program = package.program / f"{page.stem}-{block.line}.js"
         program.write_text(block.text.replace(PRINTED_URL, service.url), encoding="utf-8")
         run(["node", program.name], package.program, {"PRUDENT_API_KEY": KEY})
+
+
+def test_python_rewards_what_javascript_decided(package: Package, service: Server) -> None:
+    """A user who decides in a web server and learns in a batch job has two languages and one subject."""
+    with Client(service.url, api_key=KEY) as client:
+        client.create_campaign(
+            {
+                "campaign_id": "both",
+                "risk": {"measure": "mean"},
+                "model": {"type": "multi-armed"},
+                "arms": [{"arm_id": "a"}, {"arm_id": "b"}],
+                "assignment": {"sticky_seconds": 31_622_400},
+            }
+        )
+        program = package.program / "evaluate.js"
+        program.write_text(EVALUATE, encoding="utf-8")
+        subject = "ice cream / 世界"
+        told = json.loads(run(["node", program.name, service.url, KEY, "both", subject], package.program))
+        receipt = client.reward_subject("both", subject, 0.5)
+        assert (receipt.decision_id, receipt.arm_id) == (told["flagMetadata"]["decisionId"], told["variant"])
+
+
+EVALUATE = """
+import { OpenFeature } from "@openfeature/server-sdk";
+import { PrudentClient } from "prudent-client";
+import { PrudentProvider } from "prudent-client/openfeature";
+
+const [url, apiKey, flag, targetingKey] = process.argv.slice(2);
+await OpenFeature.setProviderAndWait(new PrudentProvider(new PrudentClient(url, { apiKey, deadlineMs: 60_000 })));
+console.log(JSON.stringify(await OpenFeature.getClient().getStringDetails(flag, "none", { targetingKey })));
+"""
 
 
 def test_a_default_comes_by_the_deadline(package: Package, promise: Promise) -> None:

@@ -49,14 +49,14 @@ export class RejectedError extends ClientError {
   readonly item: string | undefined;
   readonly requestId: string | undefined;
 
-  /** body: problem+json as an object; undefined for anything else, as a proxy's page. */
+  /** body: problem+json, or what OFREP has instead, as an object; undefined for anything else, as a proxy's page. */
   constructor(
     readonly status: number,
     readonly body: Readonly<Record<string, unknown>> | undefined,
     origin: Origin = {},
   ) {
-    const title = text(body?.["title"]);
-    const detail = text(body?.["detail"]);
+    const title = text(body?.["title"] ?? body?.["errorCode"]);
+    const detail = text(body?.["detail"] ?? body?.["errorDetails"]);
     const errors = fieldErrors(body?.["errors"]);
     const fields = errors.slice(0, 5).map(({ field, message }) => `${field}: ${message}`);
     const unsaid = fields.filter((field) => !detail.includes(field));
