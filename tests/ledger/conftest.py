@@ -9,7 +9,7 @@ from sqlalchemy import Engine
 
 from prudent.campaigns import CampaignConfiguration, resolve
 from prudent.clock import Clock, steady_clock
-from prudent.ledger.commands import CreateCampaign
+from prudent.ledger.commands import Author, CreateCampaign
 from prudent.ledger.ledger import Ledger
 from prudent.observability.metrics import Metrics
 from prudent.settings import Limits
@@ -43,8 +43,8 @@ class Worker:
         """Submit alone; its result or its error raised."""
         return asyncio.run(self.ledger.submit(command))
 
-    def administer(self, command: Any) -> Any:
-        return asyncio.run(self.ledger.administer(command))
+    def administer(self, command: Any, author: Author | None = None) -> Any:
+        return asyncio.run(self.ledger.administer(command, author))
 
     def create(self, campaign_id: str, **changes: Any) -> None:
         self.administer(CreateCampaign(campaign(campaign_id, **changes)))

@@ -39,7 +39,7 @@ def test_the_time_of_a_check_is_the_same_for_every_wrong_key(promise: Promise) -
     draw = random.Random(1)  # noqa: S311  # no secret
     keys = [new_key().encode() for _ in range(50)]
     ring = KeyRing(may_be_open=False)
-    ring.load([(digest_of(key), "reader") for key in keys], was_key_made=True)
+    ring.load([(digest_of(key), "reader", "") for key in keys], was_key_made=True)
     near, far = [key[:-1] + b"!" for key in keys], [new_key().encode()[:-1] + b"!" for _ in keys]
     times: dict[bool, list[int]] = {True: [], False: []}
     gc.disable()

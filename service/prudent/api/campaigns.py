@@ -31,6 +31,7 @@ from prudent.api.requests import (
     documented,
     encode_cursor,
 )
+from prudent.api.server.authentication import author_of
 from prudent.api.server.bodies import Bodies, as_given
 from prudent.api.server.middleware import StrictRoute
 from prudent.campaigns import CampaignConfiguration, resolve, stored
@@ -97,7 +98,7 @@ def campaign_routes(ledger: LedgerAccess, read: Reader, bodies: Bodies) -> APIRo
         """Create a campaign. Repeating the same request returns 200; a different request for the same id, 409."""
         requested = await read_creation(request)
         resolve(requested)  # a request that makes no sense is refused before it waits for its turn
-        record = await ledger.administer(CreateCampaign(requested))
+        record = await ledger.administer(CreateCampaign(requested), author_of(request))
         return _campaign(record)
 
     @router.get(
@@ -138,7 +139,8 @@ def campaign_routes(ledger: LedgerAccess, read: Reader, bodies: Bodies) -> APIRo
         """Change the description, the status, or what may change of the algorithm: how it explores and forgets."""
         change = await read_change(request)
         record = await ledger.administer(
-            ChangeCampaign(campaign_id, change.description, change.status, change.algorithm, change.client_side)
+            ChangeCampaign(campaign_id, change.description, change.status, change.algorithm, change.client_side),
+            author_of(request),
         )
         return _campaign(record)
 
@@ -152,7 +154,7 @@ def campaign_routes(ledger: LedgerAccess, read: Reader, bodies: Bodies) -> APIRo
     async def restart_campaign(campaign_id: CampaignPath, request: Request) -> Response:
         """Start again from a row of the log: earlier observations no longer count. Repeated with 1, all count again."""
         restart = await read_restart(request)
-        return _campaign(await ledger.administer(RestartCampaign(campaign_id, restart.first)))
+        return _campaign(await ledger.administer(RestartCampaign(campaign_id, restart.first), author_of(request)))
 
     @router.delete(
         "/campaigns/{campaign_id}",
@@ -162,6 +164,7 @@ def campaign_routes(ledger: LedgerAccess, read: Reader, bodies: Bodies) -> APIRo
     )
     async def delete_campaign(
         campaign_id: CampaignPath,
+        request: Request,
         confirm: Annotated[
             str | None, Query(max_length=128, description="The campaign's id again, as a confirmation.")
         ] = None,
@@ -171,7 +174,7 @@ def campaign_routes(ledger: LedgerAccess, read: Reader, bodies: Bodies) -> APIRo
             raise InvalidCommandError(
                 "must repeat the campaign_id, because deleting cannot be undone: ?confirm=CAMPAIGN_ID", field="confirm"
             )
-        await ledger.administer(DeleteCampaign(campaign_id))
+        await ledger.administer(DeleteCampaign(campaign_id), author_of(request))
         return Response(status_code=204)
 
     @router.delete(
@@ -180,13 +183,13 @@ def campaign_routes(ledger: LedgerAccess, read: Reader, bodies: Bodies) -> APIRo
         responses={200: {"model": ErasureReply}},
         response_class=Response,
     )
-    async def erase_subject(campaign_id: CampaignPath, subject: SubjectPath) -> Response:
+    async def erase_subject(campaign_id: CampaignPath, subject: SubjectPath, request: Request) -> Response:
         """Erase a subject's decisions and what was learned of them, as if they had never been. It cannot be undone."""
         ids = await read.in_pages(find_decisions_of, campaign_id, subject)
         if ids is None:
             raise await read(no_campaign, campaign_id)
         parts = [ids[first : first + ERASED_AT_ONCE] for first in range(0, len(ids), ERASED_AT_ONCE)]
-        receipts = [await ledger.erase(EraseDecisions(campaign_id, part)) for part in parts]
+        receipts = [await ledger.erase(EraseDecisions(campaign_id, part), author_of(request)) for part in parts]
         erased = {name: sum(getattr(one, name) for one in receipts) for name in ("decisions", "rows")}
         return json_reply({"campaign_id": campaign_id, **erased})
 
@@ -219,10 +222,8 @@ def arm_routes(ledger: LedgerAccess, bodies: Bodies) -> APIRouter:
     async def add_arm(campaign_id: CampaignPath, request: Request) -> Response:
         """Add an arm at run time. Repeating the request returns 200; other features or values for the arm_id, 409."""
         arm = await read_arm(request)
-        record = await ledger.administer(
-            AddArm(campaign_id, arm.arm_id, as_given(arm.features), own_value(arm.arm_id, arm.value))
-        )
-        return _arm(record, arm.arm_id)
+        command = AddArm(campaign_id, arm.arm_id, as_given(arm.features), own_value(arm.arm_id, arm.value))
+        return _arm(await ledger.administer(command, author_of(request)), arm.arm_id)
 
     @router.patch(
         "/campaigns/{campaign_id}/arms/{arm_id}",
@@ -239,7 +240,7 @@ def arm_routes(ledger: LedgerAccess, bodies: Bodies) -> APIRouter:
             raise InvalidCommandError("required, unless value is sent", field="status")
         status, value = change.status if "status" in sent else None, own_value(arm_id, change.value)
         command = ChangeArm(campaign_id, arm_id, status, value, "value" in sent)
-        return _arm(await ledger.administer(command), arm_id)
+        return _arm(await ledger.administer(command, author_of(request)), arm_id)
 
     return router
 

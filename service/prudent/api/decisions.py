@@ -27,7 +27,7 @@ from prudent.api.replies import (
     StoredDecisionReply,
 )
 from prudent.api.requests import CorrectionRequest, RewardBatch, RewardRequest, SelectBatch, SelectRequest, documented
-from prudent.api.server.authentication import admits
+from prudent.api.server.authentication import admits, author_of
 from prudent.api.server.bodies import BREATH_BYTES, Bodies, Raw, as_given, matrix_of
 from prudent.api.server.middleware import Headers, Requests, StrictRoute, guarded
 from prudent.api.wording import is_not_json
@@ -174,7 +174,7 @@ def decision_routes(ledger: LedgerAccess, read: Reader, bodies: Bodies) -> APIRo
         The log keeps both. The campaign's state is folded anew from its log before its next use.
         """
         correction = await read_correction(request)
-        receipt = await ledger.correct(Correct(decision_id, correction.reward, correction.reason))
+        receipt = await ledger.correct(Correct(decision_id, correction.reward, correction.reason), author_of(request))
         return json_reply(receipt._asdict())
 
     @router.post(

@@ -10,12 +10,14 @@ from fastapi.responses import StreamingResponse
 from prudent.api.campaigns import CampaignPath
 from prudent.api.rendering import json_reply, render_campaign
 from prudent.api.replies import PROBLEMS, CampaignReply
+from prudent.api.server.authentication import author_of
 from prudent.api.server.bodies import Bodies
 from prudent.api.server.middleware import StrictRoute
 from prudent.clock import Clock
 from prudent.errors import CommandError, UnavailableError
 from prudent.ledger.access import LedgerAccess
 from prudent.ledger.administration import CampaignRecord
+from prudent.ledger.commands import Author
 from prudent.ledger.importing import AbandonImport, Import
 from prudent.ledger.missing import no_campaign
 from prudent.settings import Limits
@@ -42,6 +44,26 @@ Format = Annotated[
 ]
 
 
+async def export_file(read: Reader, clock: Clock, campaign_id: str, table: TableFormat | None) -> Response:
+    """A campaign as a file: all of it, or its decisions as a table of this format. Raises NotFoundError."""
+    if table is None:
+        export: Export | DecisionTable | None = await read(begin_export, campaign_id, clock)
+        name, kind = f"{campaign_id}.ndjson", MEDIA_TYPE
+    else:
+        export = await read(begin_table, campaign_id, clock, table)
+        name, kind = f"{campaign_id}-decisions.{table}", MEDIA_TYPES[table]
+    if export is None:
+        raise await read(no_campaign, campaign_id)
+
+    async def pages() -> AsyncIterator[bytes]:
+        while (page := await read(export.next_page)) is not None:
+            yield page
+
+    return StreamingResponse(
+        pages(), media_type=kind, headers={"Content-Disposition": f'attachment; filename="{name}"'}
+    )
+
+
 def transfer_routes(ledger: LedgerAccess, read: Reader, bodies: Bodies, limits: Limits, clock: Clock) -> APIRouter:
     """``/campaigns/{campaign_id}/export`` and ``/import``."""
     router = APIRouter(tags=["campaigns"], responses=PROBLEMS, route_class=StrictRoute)
@@ -60,22 +82,7 @@ def transfer_routes(ledger: LedgerAccess, read: Reader, bodies: Bodies, limits: 
         The last line is a trailer; a file without it is incomplete. With `format`, only its decisions as a table, which
         cannot be imported.
         """
-        if format is None:
-            export: Export | DecisionTable | None = await read(begin_export, campaign_id, clock)
-            name, kind = f"{campaign_id}.ndjson", MEDIA_TYPE
-        else:
-            export = await read(begin_table, campaign_id, clock, format)
-            name, kind = f"{campaign_id}-decisions.{format}", MEDIA_TYPES[format]
-        if export is None:
-            raise await read(no_campaign, campaign_id)
-
-        async def pages() -> AsyncIterator[bytes]:
-            while (page := await read(export.next_page)) is not None:
-                yield page
-
-        return StreamingResponse(
-            pages(), media_type=kind, headers={"Content-Disposition": f'attachment; filename="{name}"'}
-        )
+        return await export_file(read, clock, campaign_id, format)
 
     @router.post(
         "/import",
@@ -91,10 +98,11 @@ def transfer_routes(ledger: LedgerAccess, read: Reader, bodies: Bodies, limits: 
         All of it is imported or, if a line is invalid, nothing. The campaign is not visible before it is complete.
         """
         reader, chunks = ImportReader(limits.body_bytes_max), bodies.stream_ndjson(request)
+        author = author_of(request)
         try:
             async for chunk in chunks:
-                await _take(reader, reader.feed(chunk))
-            record = await _take(reader, reader.close())
+                await _take(reader, reader.feed(chunk), author)
+            record = await _take(reader, reader.close(), author)
         except BaseException as error:
             await _give_up(reader.key)
             if isinstance(error, CommandError | UnavailableError):
@@ -104,10 +112,10 @@ def transfer_routes(ledger: LedgerAccess, read: Reader, bodies: Bodies, limits: 
         assert record is not None  # noqa: S101  # close() ends with a step, or raises
         return json_reply(render_campaign(record), 201)
 
-    async def _take(reader: ImportReader, steps: Iterable[Import]) -> CampaignRecord | None:
+    async def _take(reader: ImportReader, steps: Iterable[Import], author: Author) -> CampaignRecord | None:
         record = None
         for step in steps:
-            record = await ledger.administer(step)
+            record = await ledger.administer(step, author)
             if record is not None:
                 reader.key = record.row.key
         return record

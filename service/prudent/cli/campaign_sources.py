@@ -18,8 +18,9 @@ from prudent.cli.console import fail, refuse_both
 from prudent.cli.database import opened_database
 from prudent.cli.server import opened_server, refuse_problem
 from prudent.errors import CommandError
-from prudent.ledger.administration import Administration, administer, find_record, list_records
-from prudent.ledger.commands import CampaignStatus, ChangeCampaign, CreateCampaign, DeleteCampaign
+from prudent.ledger.administration import Administration, find_record, list_records
+from prudent.ledger.commands import ON_COMMAND_LINE, CampaignStatus, ChangeCampaign, CreateCampaign, DeleteCampaign
+from prudent.ledger.trail import Authored, execute
 
 PAGE_ROWS = 100
 Json = dict[str, Any]
@@ -76,7 +77,7 @@ class Database:
     def _administer(self, command: Administration) -> None:
         try:
             with self._engine.begin() as connection:
-                administer(command, connection, time.time_ns() // 1_000)
+                execute(Authored(command, ON_COMMAND_LINE), connection, time.time_ns() // 1_000)
         except CommandError as error:
             fail(error.message)
 

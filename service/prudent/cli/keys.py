@@ -1,6 +1,5 @@
 """Commands about API keys: create, list, revoke."""
 
-import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,16 +11,14 @@ import typer
 from rich.table import Table
 
 from prudent.cli.console import DatabaseUrl, console, fail, inform, settings_or_fail
-from prudent.identifiers import ID_PATTERN
-from prudent.security.keys import Role, digest_of, new_key
+from prudent.errors import CommandError
+from prudent.security.keys import Role, digest_of, ending_of, new_key
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
+    from prudent.ledger.commands import CreateKey, RevokeKey
     from prudent.store.keys import KeyRow
-
-NOTE_MAX = 200
-ENDING_LENGTH = 4
 
 app = typer.Typer(
     help="Create, list and revoke API keys. Running servers pick up changes within seconds.", no_args_is_help=True
@@ -47,23 +44,13 @@ def create(
 
     From the first key on, the service refuses requests without a valid key.
     """
-    from sqlalchemy.exc import IntegrityError
+    from prudent.ledger.commands import CreateKey
 
-    from prudent.store.keys import KeyRow, add_key
-
-    if not re.fullmatch(ID_PATTERN, name):
-        fail(f"{name!r} is not a valid name: use 1 to 128 letters, digits and . _ ~ -")
-    if len(note) > NOTE_MAX or not note.isprintable():
-        fail(f"the note must have at most {NOTE_MAX} characters, all of them printable")
     key = new_key()
-    row = KeyRow(name, role, key[-ENDING_LENGTH:], note, time.time_ns() // 1_000, None)
-    with _writing(database_url) as connection:
-        try:
-            add_key(connection, row, digest_of(key.encode()))
-        except IntegrityError:
-            fail(f"a valid key named {name} exists already: revoke it first, or choose another name")
+    now = _change(CreateKey(name, role, note, digest_of(key.encode()), ending_of(key)), database_url)
     if as_json:
-        _print_json({"key": key, **_described(row)})
+        described = {"name": name, "role": role, "ending": ending_of(key), "note": note}
+        _print_json({"key": key, **described, "created_at": _instant(now), "revoked_at": None})
         return
     inform(f"The key of {name} ({role}). It is not shown again:")
     typer.echo(key)
@@ -74,7 +61,7 @@ def list_command(as_json: AsJson = False, database_url: DatabaseUrl = None) -> N
     """List all keys, including revoked ones, by their last four characters."""
     from prudent.store.keys import list_keys
 
-    with _writing(database_url) as connection:
+    with _opened(database_url) as connection:
         rows = list_keys(connection)
     if as_json:
         _print_json([_described(row) for row in rows])
@@ -96,12 +83,9 @@ def revoke(
     database_url: DatabaseUrl = None,
 ) -> None:
     """Revoke a key permanently. Running servers refuse it after PRUDENT_KEYS_REFRESH_SECONDS."""
-    from prudent.store.keys import revoke_key
+    from prudent.ledger.commands import RevokeKey
 
-    now = time.time_ns() // 1_000
-    with _writing(database_url) as connection:
-        if not revoke_key(connection, name, now):
-            fail(f"there is no valid key named {name}: see prudent keys list")
+    now = _change(RevokeKey(name), database_url)
     if as_json:
         _print_json({"name": name, "revoked_at": _instant(now)})
         return
@@ -109,8 +93,22 @@ def revoke(
     console.print(f"{name} is revoked; running servers refuse it within {seconds} s", markup=False)
 
 
+def _change(command: "CreateKey | RevokeKey", database_url: str | None) -> int:
+    """Carry a command out; the time that is noted for it. Ends the program with a one-line message if it is wrong."""
+    from prudent.ledger.commands import ON_COMMAND_LINE
+    from prudent.ledger.trail import Authored, execute
+
+    now = time.time_ns() // 1_000
+    try:
+        with _opened(database_url) as connection:
+            execute(Authored(command, ON_COMMAND_LINE), connection, now)
+    except CommandError as error:
+        fail(error.message if error.field is None else f"{error.field}: {error.message}")
+    return now
+
+
 @contextmanager
-def _writing(database_url: str | None) -> Iterator["Connection"]:
+def _opened(database_url: str | None) -> Iterator["Connection"]:
     """A transaction on the database; ends the program with a one-line message if it cannot be used."""
     from prudent.cli.database import opened_database
 

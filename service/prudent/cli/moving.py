@@ -13,8 +13,10 @@ from prudent.cli.console import checked_id, fail, settings_or_fail
 from prudent.cli.database import opened_database
 from prudent.cli.server import opened_server, refuse_problem
 from prudent.errors import CommandError, UnavailableError
-from prudent.ledger.administration import CampaignRecord, administer
+from prudent.ledger.administration import CampaignRecord
+from prudent.ledger.commands import ON_COMMAND_LINE
 from prudent.ledger.importing import AbandonImport, Import
+from prudent.ledger.trail import Authored, execute
 from prudent.store.campaigns import read_clock
 from prudent.store.failures import Failure, classify
 from prudent.transfer.decision_table import FORMATS, DecisionTable, begin_table
@@ -135,7 +137,7 @@ def _take(engine: Engine, step: Import) -> CampaignRecord:
         started = time.monotonic()
         try:
             with engine.begin() as connection:
-                record = administer(step, connection, read_clock(connection) or _wall_clock())
+                record = execute(Authored(step, ON_COMMAND_LINE), connection, read_clock(connection) or _wall_clock())
         except SQLAlchemyError as error:
             if attempt == ATTEMPTS_MAX or classify(error) is Failure.DEFECT:
                 raise
@@ -150,7 +152,7 @@ def _take(engine: Engine, step: Import) -> CampaignRecord:
 def _abandon(engine: Engine, key: int) -> None:
     if key:
         with engine.begin() as connection:
-            administer(AbandonImport(key), connection, _wall_clock())
+            execute(AbandonImport(key), connection, _wall_clock())
 
 
 def _wall_clock() -> int:

@@ -7,8 +7,9 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from prudent.ledger.administration import Administration, CampaignRecord
-from prudent.ledger.commands import Command, Correct, EraseDecisions
+from prudent.ledger.commands import Author, Command, Correct, EraseDecisions
 from prudent.ledger.outcomes import CorrectionReceipt, ErasureReceipt, Failed, Result
+from prudent.ledger.trail import Authored
 
 
 class LedgerAccess(ABC):
@@ -19,7 +20,7 @@ class LedgerAccess(ABC):
         """Within it commands are executed. Raises TimeoutError if the ledger cannot be reached."""
 
     @abstractmethod
-    def enqueue(self, commands: Sequence[Command | Administration]) -> asyncio.Future[list[Any]]:
+    def enqueue(self, commands: Sequence[Command | Administration | Authored]) -> asyncio.Future[list[Any]]:
         """The commands' outcomes in their order, once they are committed. It fails with UnavailableError."""
 
     @property
@@ -36,19 +37,22 @@ class LedgerAccess(ABC):
         """The command's result, committed. Raises CommandError or UnavailableError."""
         return await self._submit_one(command)
 
-    async def administer(self, command: Administration) -> CampaignRecord | None:
-        """The campaign after the command, committed. Raises CommandError or UnavailableError."""
-        record: CampaignRecord | None = await self._submit_one(command)
+    async def administer(self, command: Administration, author: Author | None = None) -> CampaignRecord | None:
+        """The campaign after the command, committed. author: None for what does not belong in the trail.
+
+        Raises CommandError or UnavailableError.
+        """
+        record: CampaignRecord | None = await self._submit_one(command if author is None else Authored(command, author))
         return record
 
-    async def correct(self, command: Correct) -> CorrectionReceipt:
+    async def correct(self, command: Correct, author: Author) -> CorrectionReceipt:
         """The correction, committed. Raises CommandError or UnavailableError."""
-        receipt: CorrectionReceipt = await self._submit_one(command)
+        receipt: CorrectionReceipt = await self._submit_one(Authored(command, author))
         return receipt
 
-    async def erase(self, command: EraseDecisions) -> ErasureReceipt:
+    async def erase(self, command: EraseDecisions, author: Author) -> ErasureReceipt:
         """What was erased, committed. Raises CommandError or UnavailableError."""
-        receipt: ErasureReceipt = await self._submit_one(command)
+        receipt: ErasureReceipt = await self._submit_one(Authored(command, author))
         return receipt
 
     async def submit_all(self, commands: Sequence[Command]) -> list[Result | Exception]:
@@ -58,7 +62,7 @@ class LedgerAccess(ABC):
         outcomes = await self.enqueue(commands)
         return [outcome.error if isinstance(outcome, Failed) else outcome for outcome in outcomes]
 
-    async def _submit_one(self, command: Command | Administration) -> Any:
+    async def _submit_one(self, command: Command | Administration | Authored) -> Any:
         (outcome,) = await self.enqueue([command])
         if isinstance(outcome, Failed):
             raise outcome.error

@@ -26,16 +26,19 @@ from prudent.ledger.commands import (
     ChangeCampaign,
     Correct,
     CreateCampaign,
+    CreateKey,
     DeleteCampaign,
     EndSession,
     EraseDecisions,
     Floats,
     RestartCampaign,
+    RevokeKey,
 )
 from prudent.ledger.correcting import append_setting, correct
 from prudent.ledger.erasing import erase
 from prudent.ledger.flags import check_room
 from prudent.ledger.importing import Import, take_step
+from prudent.ledger.keys import create_key, revoke_key
 from prudent.ledger.missing import arm_hint, no_arm, no_campaign
 from prudent.ledger.outcomes import CorrectionReceipt, ErasureReceipt
 from prudent.store import campaigns, categories, decisions, events, keys, log
@@ -54,6 +57,8 @@ Administration = (
     | EraseDecisions
     | Import
     | EndSession
+    | CreateKey
+    | RevokeKey
 )
 """A command that is executed in a transaction of its own."""
 
@@ -108,6 +113,8 @@ def _import(step: Import, connection: Connection, now: int) -> CampaignRecord | 
 
 administer.register(correct)
 administer.register(erase)
+administer.register(create_key)
+administer.register(revoke_key)
 
 
 @administer.register

@@ -39,7 +39,8 @@ from prudent.ledger.outcomes import Decision, Deferred, EventReceipt, Failed, Ou
 from prudent.ledger.queue import Shares
 from prudent.ledger.state import CampaignState, Writes
 from prudent.ledger.subjects import digest_of, event_key, single_id
-from prudent.store import campaigns, categories, decisions, log
+from prudent.ledger.trail import REWARDED, Note, row_of
+from prudent.store import campaigns, categories, decisions, log, trail
 from prudent.store.tables import NOT_ACTIVATED, DecisionRow, LogRow
 
 
@@ -211,7 +212,11 @@ class Batch:
             return rewards.repeat_reward(state, command, recorded)
         if decision is None:
             raise self._missing(command.decision_id, state)
-        return rewards.reward(state, command, decision, self.basis.now, self.writes)
+        receipt = rewards.reward(state, command, decision, self.basis.now, self.writes)
+        if command.author is not None:
+            note = Note(REWARDED, command.decision_id)
+            self.writes.trail.append(row_of(command.author, self.basis.now, state.key, state.campaign_id, note))
+        return receipt
 
     def _state_of(self, decision_id: str, known: DecisionRow | LogRow | None) -> CampaignState:
         """The state of a decision's campaign. known: the decision or its reward. Raises as `_state` does."""
@@ -341,6 +346,8 @@ class Batch:
         campaigns.add_plays(connection, writes.plays)
         decisions.activate(connection, writes.activated.values())
         decisions.clear_due(connection, writes.no_longer_due)
+        if writes.trail:
+            trail.append(connection, writes.trail)
 
 
 class _NotNow(Exception):  # noqa: N818  # a signal within this module, not an error

@@ -15,7 +15,7 @@ Nobody changes a message. Those of the hot path are not frozen all the same: tha
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import orjson
@@ -23,10 +23,21 @@ from numpy.typing import NDArray
 
 from prudent.campaigns import AlgorithmChange, CampaignConfiguration, Given
 from prudent.campaigns.rows import bytes_of
+from prudent.security.keys import Role
 
 CampaignStatus = Literal["active", "paused", "archived"]
 ArmStatus = Literal["active", "paused", "retired"]
 Floats = NDArray[np.float64]
+
+
+class Author(NamedTuple):
+    """Who changes something, for the trail. name: of the API key; None where none is in use."""
+
+    name: str | None
+    via: Literal["API", "dashboard", "command line"]
+
+
+ON_COMMAND_LINE = Author(None, "command line")
 
 
 @dataclass(slots=True, eq=False)
@@ -104,7 +115,8 @@ class Evaluate(Select):
 class Reward:
     """Learn the reward of a decision, or of a subject's latest one. arm_id: another arm that was used in the end.
 
-    With a subject its campaign_id is required, and otherwise it must be that of the decision.
+    With a subject its campaign_id is required, and otherwise it must be that of the decision. author: of one that is
+    sent by hand, and so belongs in the trail.
     """
 
     decision_id: str | None
@@ -112,6 +124,7 @@ class Reward:
     arm_id: str | None = None
     campaign_id: str | None = None
     subject: str | None = None
+    author: Author | None = None
 
     is_batched = True
     learns = True
@@ -361,3 +374,21 @@ class EndSession(SingleCommand):
 
     session: bytes
     expires_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class CreateKey(SingleCommand):
+    """Create an API key. digest: of the key, which nothing but its holder knows; ending: its last characters."""
+
+    name: str
+    role: Role
+    note: str
+    digest: bytes
+    ending: str
+
+
+@dataclass(frozen=True, slots=True)
+class RevokeKey(SingleCommand):
+    """Revoke the valid API key of this name, for good."""
+
+    name: str

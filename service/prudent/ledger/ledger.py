@@ -22,7 +22,7 @@ from prudent.errors import (
     UnknownOutcomeError,
 )
 from prudent.ledger.access import LedgerAccess
-from prudent.ledger.administration import Administration, administer
+from prudent.ledger.administration import Administration
 from prudent.ledger.basis import Basis, StaleDirectoryError
 from prudent.ledger.batch import Batch
 from prudent.ledger.commands import Command
@@ -33,6 +33,7 @@ from prudent.ledger.maintenance import Maintenance
 from prudent.ledger.outcomes import Deferred, Failed, Outcome, Postponed
 from prudent.ledger.queue import CommandQueue, Entry, Ticket
 from prudent.ledger.state import CampaignState, States
+from prudent.ledger.trail import Authored, execute
 from prudent.observability.metrics import Metrics
 from prudent.settings import Limits
 from prudent.store import campaigns
@@ -108,7 +109,7 @@ class Ledger(LedgerAccess):
         """How many campaigns are out of service."""
         return self._states.quarantine.remark
 
-    def enqueue(self, commands: Sequence[Command | Administration]) -> asyncio.Future[list[Any]]:
+    def enqueue(self, commands: Sequence[Command | Administration | Authored]) -> asyncio.Future[list[Any]]:
         """The commands' outcomes in their order, once they are committed. It fails with UnavailableError."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[list[Any]] = loop.create_future()
@@ -127,7 +128,7 @@ class Ledger(LedgerAccess):
         return future
 
     def enqueue_together(
-        self, requests: Sequence[Sequence[Command | Administration]]
+        self, requests: Sequence[Sequence[Command | Administration | Authored]]
     ) -> list[asyncio.Future[list[Any]]]:
         """As `enqueue` each; the thread does not begin a batch with the first of them alone."""
         with self._queue.changed:
@@ -353,14 +354,14 @@ class Ledger(LedgerAccess):
         self._states.clear()
         self._recent.clear()
 
-    def _run_alone(self, command: Administration) -> Any:
+    def _run_alone(self, command: Administration | Authored) -> Any:
         for _ in range(RERUNS_MAX):
             try:
                 with self._write.connect() as connection:
                     check_file(connection)
                     with connection.begin():
                         now = campaigns.read_clock(connection) or self._clock()
-                        administered = administer(command, connection, now)
+                        administered = execute(command, connection, now)
                     check_file(connection)
             except CommandError as error:
                 return Failed(error)

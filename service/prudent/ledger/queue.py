@@ -12,6 +12,7 @@ from prudent.errors import OverloadedError
 from prudent.ledger.administration import Administration
 from prudent.ledger.commands import Command
 from prudent.ledger.outcomes import Deferred
+from prudent.ledger.trail import Authored
 
 BATCH_SECONDS, CAMPAIGN_SECONDS = 0.12, 0.08
 """For a batch's commands, if some of them are expected to take long, and for those of one campaign among them: the rest
@@ -48,7 +49,7 @@ class Ticket:
 class Entry(NamedTuple):
     """One command in the queue."""
 
-    command: Command | Administration
+    command: Command | Administration | Authored
     ticket: Ticket
     slot: int
 

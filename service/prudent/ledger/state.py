@@ -28,6 +28,7 @@ from prudent.store.campaigns import CampaignRow, Standing
 from prudent.store.log import FoldRow
 from prudent.store.statements import features_from_bytes
 from prudent.store.tables import CONFIGURATION, OBSERVATION, ArmRow, CategoryRow, DecisionRow, LogRow
+from prudent.store.trail import TrailRow
 
 logger = structlog.get_logger(__name__)
 
@@ -253,6 +254,7 @@ class Writes:
     activated: dict[str, DecisionRow] = field(default_factory=dict)
     no_longer_due: set[str] = field(default_factory=set)
     categories: list[CategoryRow] = field(default_factory=list)
+    trail: list[TrailRow] = field(default_factory=list)
     missing: int = 0
     others: int = 0
     """Values of named features that were not sent, or that were none of a feature's categories."""

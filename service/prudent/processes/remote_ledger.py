@@ -14,6 +14,7 @@ from prudent.errors import DatabaseUnavailableError, OverloadedError, Unavailabl
 from prudent.ledger.access import LedgerAccess
 from prudent.ledger.administration import Administration
 from prudent.ledger.commands import Command
+from prudent.ledger.trail import Authored
 from prudent.observability.metrics import Metrics
 from prudent.processes.wire import Wire
 from prudent.settings import Limits
@@ -31,7 +32,7 @@ class Question(NamedTuple):
     """What is sent to the ledger's process. number: of one connection's questions, to tell the answers apart."""
 
     number: int
-    commands: Sequence[Command | Administration]
+    commands: Sequence[Command | Administration | Authored]
 
 
 class Answer(NamedTuple):
@@ -97,7 +98,7 @@ class RemoteLedger(LedgerAccess):
         """As the ledger's process last said."""
         return self._condition.remark
 
-    def enqueue(self, commands: Sequence[Command | Administration]) -> asyncio.Future[list[Any]]:
+    def enqueue(self, commands: Sequence[Command | Administration | Authored]) -> asyncio.Future[list[Any]]:
         """The commands' outcomes in their order, once they are committed. It fails with UnavailableError."""
         future: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
         wire = self._wire

@@ -21,6 +21,7 @@ _INCLUDED: dict[Role, frozenset[Role]] = {
 """The roles that a role includes: it may do what they may."""
 FLAGS = "/ofrep/v1/evaluate/flags"
 """Where flags are evaluated, with the flag's key behind it for one of them: the paths of OFREP."""
+ADMIN_KEY_NAME = "the setting PRUDENT_ADMIN_KEY"
 KEY_PREFIX = "prudent_"
 """Makes keys recognisable where they should not be: in a repository, a log, a message."""
 
@@ -29,6 +30,8 @@ _WRITES = re.compile(
 )
 _EVALUATIONS = re.compile(rf"{re.escape(FLAGS)}(/.*)?", re.DOTALL)
 _TRIES = re.compile(r"/dashboard/campaigns/([^/]+/try|demo/parcels)")
+_BY_HAND = re.compile(r"/dashboard/campaigns/[^/]+/decisions/[^/]+/(reward|correction)")
+_MANAGES = re.compile(r"/dashboard/manage(/.*)?", re.DOTALL)
 _SESSIONS = re.compile(r"/dashboard/(login|logout)")
 _OPEN = re.compile(
     r"/health/(live|ready)|/openapi\.json|/docs(/static/.*)?|/guide(/.*)?|/dashboard/(login|static/.*)", re.DOTALL
@@ -38,6 +41,11 @@ _OPEN = re.compile(
 def new_key() -> str:
     """A new key. It is shown once; only its digest is stored."""
     return KEY_PREFIX + secrets.token_urlsafe(32)
+
+
+def ending_of(key: str) -> str:
+    """What tells keys apart without revealing them: their last four characters."""
+    return key[-4:]
 
 
 def digest_of(key: bytes) -> bytes:
@@ -51,6 +59,10 @@ def role_needed(method: str, path: str) -> Role | None:
     Anything not listed here, such as a future route or a path that does not exist, needs `reader` for reading and
     `admin` otherwise.
     """
+    if _MANAGES.fullmatch(path):
+        return "admin"
+    if _BY_HAND.fullmatch(path):
+        return "writer"
     if method in {"GET", "HEAD"}:
         return None if _OPEN.fullmatch(path) else "reader"
     if method == "POST" and _EVALUATIONS.fullmatch(path):
@@ -68,6 +80,7 @@ class KeyRing:
     def __init__(self, *, may_be_open: bool, admin_key: str = "") -> None:
         self._fixed: dict[bytes, Role] = {digest_of(admin_key.encode()): "admin"} if admin_key else {}
         self._roles: Mapping[bytes, Role] = self._fixed
+        self._names: Mapping[bytes, str] = {}
         self._may_be_open = may_be_open and not admin_key
         self.is_loaded = False
         """Whether the stored keys have been read: until then, no key can be called invalid."""
@@ -77,9 +90,14 @@ class KeyRing:
         """Whether no key has been created yet, and every caller may do everything."""
         return self._may_be_open and self.is_loaded
 
-    def load(self, stored: Iterable[tuple[bytes, Role]], *, was_key_made: bool) -> None:
-        """Replace the stored keys. Once a key was created, the process stays closed, even if all keys are revoked."""
-        self._roles = {**dict(stored), **self._fixed}
+    def load(self, stored: Iterable[tuple[bytes, Role, str]], *, was_key_made: bool) -> None:
+        """Replace the stored keys, given as digest, role and name.
+
+        Once a key was created, the process stays closed, even if all keys are revoked.
+        """
+        rows = list(stored)
+        self._roles = {**{digest: role for digest, role, _ in rows}, **self._fixed}
+        self._names = {digest: name for digest, _, name in rows}
         self._may_be_open &= not was_key_made
         self.is_loaded = True
 
@@ -90,6 +108,10 @@ class KeyRing:
     def role_of_digest(self, digest: bytes) -> Role | None:
         """The role of the key with this digest; None if it is not valid."""
         return self._roles.get(digest)
+
+    def name_of_digest(self, digest: bytes) -> str:
+        """What the holder of the valid key with this digest is called; of the settings' key, what no other can be."""
+        return self._names.get(digest, ADMIN_KEY_NAME)
 
 
 def is_allowed(role: Role, needed: Role) -> bool:

@@ -36,10 +36,11 @@ def revoke_key(connection: Connection, name: str, now: int) -> bool:
     return connection.execute(update(api_keys).where(valid).values(revoked_at=now)).rowcount > 0
 
 
-def valid_keys(connection: Connection) -> list[tuple[bytes, str]]:
-    """Digests and roles of the keys that are not revoked."""
-    found = connection.execute(select(api_keys.c.digest, api_keys.c.role).where(api_keys.c.revoked_at.is_(None)))
-    return [(digest, role) for digest, role in found]
+def valid_keys(connection: Connection) -> list[tuple[bytes, str, str]]:
+    """Digests, roles and names of the keys that are not revoked."""
+    columns = api_keys.c.digest, api_keys.c.role, api_keys.c.name
+    found = connection.execute(select(*columns).where(api_keys.c.revoked_at.is_(None)))
+    return [(digest, role, name) for digest, role, name in found]
 
 
 def was_key_made(connection: Connection) -> bool:

@@ -318,3 +318,20 @@ ended_sessions = Table(
     Column("expires_at", INSTANT, nullable=False),  # the row is of no use afterwards
 )
 """Sessions of the dashboard that were signed out before they expired."""
+
+trail = Table(
+    "trail",
+    metadata,
+    Column("number", KEY, Identity(), primary_key=True),
+    Column("at", INSTANT, nullable=False),
+    Column("key", KEY),  # of a campaign, also of one that was purged since; null for API keys
+    Column("campaign_id", NAME),  # which it had then
+    Column("author", Text),  # the name of the API key; null where none was in use
+    Column("via", Text, nullable=False),
+    Column("action", Text, nullable=False),
+    Column("subject", NAME),  # the arm, decision or API key that it was done to; null for the campaign itself
+    Column("detail", Text),  # JSON, by action
+    Index("ix_trail_key_number", "key", "number"),
+    sqlite_autoincrement=True,
+)
+"""Who changed what of campaigns and API keys. It belongs to this database: exports do not have it."""

@@ -5,18 +5,20 @@ import re
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import cast
+from typing import Literal, cast
 from urllib.parse import quote
 
 import structlog
 from sqlalchemy import Connection
+from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from prudent.api.problems import problem, respond
 from prudent.api.server.middleware import Headers, own_path
 from prudent.errors import DatabaseUnavailableError
-from prudent.security.keys import KeyRing, Role, is_allowed, role_needed
+from prudent.ledger.commands import Author
+from prudent.security.keys import KeyRing, Role, digest_of, is_allowed, role_needed
 from prudent.security.sessions import Sessions, is_page
 from prudent.store.keys import find_ended_sessions, valid_keys, was_key_made
 from prudent.store.read_pool import Reader
@@ -36,6 +38,8 @@ CHALLENGE = 'Bearer realm="prudent"'
 LOGIN = "/dashboard/login"
 ROLE = "prudent.role"
 """Where a request's scope holds its role; absent if keys are not in use."""
+KEY_NAME = "prudent.key_name"
+"""Where it holds the name of its key, which is what the trail has; absent if keys are not in use."""
 
 
 class RequireKey:
@@ -63,12 +67,14 @@ class RequireKey:
             )
             await respond(body)(scope, receive, send)
             return
-        role = self._role_of(scope)
-        if role is not None and is_allowed(role, needed):
-            scope[ROLE] = role
+        digest = self._digest_of(scope)
+        role = None if digest is None else self._ring.role_of_digest(digest)
+        if digest is not None and role is not None and is_allowed(role, needed):
+            scope[ROLE], scope[KEY_NAME] = role, self._ring.name_of_digest(digest)
             await self._app(scope, receive, send)
             return
-        if role is not None:
+        is_seen = is_page(own_path(scope)) and scope["method"] in {"GET", "HEAD"}
+        if role is not None and not is_seen:
             self._log(scope, "the role of the key does not allow it")
             body = problem(403, f"this request needs the role {needed}; the key has the role {role}")
             challenge = f'{CHALLENGE}, error="insufficient_scope"'
@@ -77,7 +83,7 @@ class RequireKey:
                 scope, receive, send
             )
             return
-        elif is_page(own_path(scope)) and scope["method"] in {"GET", "HEAD"}:
+        elif is_seen:
             await respond_with_login(scope)(scope, receive, send)
             return
         else:
@@ -86,13 +92,13 @@ class RequireKey:
             challenge = CHALLENGE
         await respond(body, {"WWW-Authenticate": challenge})(scope, receive, send)
 
-    def _role_of(self, scope: Scope) -> Role | None:
-        """The role of the request's only key or, on the dashboard's pages, of its session."""
+    def _digest_of(self, scope: Scope) -> bytes | None:
+        """The digest of the request's only key or, on the dashboard's pages, of its session's."""
         keys = presented_keys(scope["headers"])
         if keys or not is_page(own_path(scope)):
-            return self._ring.role_of(keys.pop()) if len(keys) == 1 else None
+            return digest_of(keys.pop()) if len(keys) == 1 else None
         session = self._sessions.presented(scope["headers"])
-        return None if session is None else self._ring.role_of_digest(session.key)
+        return None if session is None else session.key
 
     def _log(self, scope: Scope, reason: str) -> None:
         """Log who was rejected, but never the key."""
@@ -109,6 +115,11 @@ class RequireKey:
             requests=self._refused,
         )
         self._refused, self._logged_at = 0, now
+
+
+def author_of(request: Request, via: Literal["API", "dashboard"] = "API") -> Author:
+    """Who makes this request, for the trail."""
+    return Author(request.scope.get(KEY_NAME), via)
 
 
 def admits(ring: KeyRing, needed: Role, headers: Headers) -> bool:
@@ -152,7 +163,7 @@ def presented_keys(headers: Headers) -> set[bytes]:
 @asynccontextmanager
 async def current_keys(ring: KeyRing, sessions: Sessions, read: Reader, seconds: float) -> AsyncIterator[None]:
     """Within it the stored keys are known, and read again every so many seconds."""
-    await _load_keys(ring, sessions, read)
+    await load_keys(ring, sessions, read)
     watch = asyncio.create_task(_watch_keys(ring, sessions, read, seconds))
     try:
         yield
@@ -161,7 +172,7 @@ async def current_keys(ring: KeyRing, sessions: Sessions, read: Reader, seconds:
         await asyncio.gather(watch, return_exceptions=True)
 
 
-async def _load_keys(ring: KeyRing, sessions: Sessions, read: Reader) -> None:
+async def load_keys(ring: KeyRing, sessions: Sessions, read: Reader) -> None:
     """Read the stored keys and the sessions that have ended. If the database does not answer, the known ones stay."""
     try:
         stored, made, ended = await read(_stored)
@@ -176,11 +187,11 @@ async def _watch_keys(ring: KeyRing, sessions: Sessions, read: Reader, seconds: 
     while True:
         await asyncio.sleep(seconds)
         try:
-            await _load_keys(ring, sessions, read)
+            await load_keys(ring, sessions, read)
         except Exception:  # must go on: otherwise revoked keys would stay valid
             logger.exception("the keys cannot be read")
 
 
-def _stored(connection: Connection) -> tuple[list[tuple[bytes, Role]], bool, set[bytes]]:
-    keys = [(bytes(digest), cast("Role", role)) for digest, role in valid_keys(connection)]
+def _stored(connection: Connection) -> tuple[list[tuple[bytes, Role, str]], bool, set[bytes]]:
+    keys = [(bytes(digest), cast("Role", role), name) for digest, role, name in valid_keys(connection)]
     return keys, was_key_made(connection), find_ended_sessions(connection)
