@@ -86,4 +86,29 @@ NETWORK = (
         drop_element("(b'cache-control', b'no-store')"),
         f"{TRUST}/test_sessions.py::test_nothing_with_data_is_stored_and_everything_has_a_policy",
     ),
+    # work in the browser
+    Mutation(
+        "a form of another session is taken",
+        "prudent.dashboard.forms:read_own_form",
+        skip_branch("not sessions.is_form_token(values.pop(TOKEN, ''), session)"),
+        "tests/dashboard/test_work.py::test_a_form_that_is_not_ours_changes_nothing",
+    ),
+    Mutation(
+        "a form is carried out before it is confirmed",
+        "prudent.dashboard.confirmation:Confirmations.add",
+        replace("CONFIRMED in values", "True"),
+        "tests/dashboard/test_work.py::test_a_campaign_is_made_as_the_api_makes_it",
+    ),
+    Mutation(
+        "a writer manages campaigns",
+        "prudent.security.keys:role_needed",
+        replace("'admin'", "'writer'"),
+        "tests/dashboard/test_work.py::test_only_an_admin_changes_anything",
+    ),
+    Mutation(
+        "an erasure leaves the ids in the trail",
+        "prudent.ledger.trail:execute",
+        skip_branch("isinstance(outcome, ErasureReceipt) and isinstance(given, EraseDecisions) and (key is not None)"),
+        "tests/ledger/test_trail.py::test_a_reward_by_hand_and_its_correction_are_noted_without_their_values",
+    ),
 )

@@ -23,11 +23,14 @@ from prudent.api.server.connections import Connections
 from prudent.api.server.middleware import AnswerHead, CompressReads, CountRequests, Requests, UnderPrefix
 from prudent.api.server.origins import AllowOrigins
 from prudent.clock import steady_clock
+from prudent.dashboard.administration import administration_routes
 from prudent.dashboard.demo_parcels import demo_routes
+from prudent.dashboard.keys import key_routes
 from prudent.dashboard.login import login_routes
 from prudent.dashboard.pages import page_routes
 from prudent.dashboard.queries import Queries
 from prudent.dashboard.rendering import Pages, asset_routes, dashboard_assets
+from prudent.dashboard.rewards import reward_routes
 from prudent.dashboard.try_select import try_routes
 from prudent.demo import create_demo
 from prudent.environment import LEDGER_SOCKET_VARIABLE
@@ -78,7 +81,7 @@ def create_app(settings: Settings, metrics_folder: Path | None = None, ledger_so
     if not settings.tracing:
         lane = decisions.FastLane(ledger, bodies, ring if settings.auth else None, requests, [flags])
     assets = dashboard_assets()
-    pages, queries = Pages(assets, has_demo=settings.demo), Queries(ledger, read)
+    pages, queries = Pages(assets, sessions, has_demo=settings.demo), Queries(ledger, read)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[dict[str, object]]:
@@ -133,6 +136,9 @@ def create_app(settings: Settings, metrics_folder: Path | None = None, ledger_so
         operations.operation_routes(ledger, read, metrics, settings.metrics_campaigns, clock),
         page_routes(ledger, read, queries, pages, clock),
         try_routes(ledger, queries, pages),
+        reward_routes(ledger, queries, pages, sessions),
+        administration_routes(ledger, read, pages, sessions),
+        key_routes(ledger, read, pages, ring, sessions),
         login_routes(pages, ring, sessions, ledger),
         asset_routes(assets),
         guide_routes(Library(folder_of_pages())),

@@ -3,17 +3,20 @@
 Chromium is not a Python package: where none is installed the tests are skipped, except on the build server (CI=true).
 """
 
+import io
 import os
 import random
 import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
+from PIL import Image
 from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Request, sync_playwright
 
 from tests.machine import missing
@@ -23,6 +26,8 @@ PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 WAIT_MS = 120_000
 """On a busy machine. Nothing waits for a time, all for a state."""
 WIDE, PHONE = (1280, 900), (360, 740)
+COLOURS = 48
+"""Of a picture: enough for one scheme of the pages, with its eight arms and their shades."""
 HOSTILE = "Bike or van? <img src=x onerror=alert(1)> & <script>alert(2)</script>"
 PAGES = (
     "/",
@@ -41,6 +46,10 @@ PAGES = (
     "/dashboard/campaigns/over",
     "/dashboard/login",
     "/dashboard/campaigns/nowhere",
+    "/dashboard/manage/campaigns",
+    "/dashboard/manage/campaigns/taxi/clone",
+    "/dashboard/manage/keys",
+    "/dashboard/manage/trail",
 )
 OpenPage = Callable[..., Page]
 
@@ -202,10 +211,20 @@ def open_page(browser: Browser) -> Iterator[OpenPage]:
         page.on("request", on_request)
         page.on("pageerror", lambda error: complaints.append(f"exception: {error}"))
 
-    def open_one(url: str, size: tuple[int, int] = WIDE, scheme: Any = "light", expected: str | None = None) -> Page:
+    def open_one(
+        url: str,
+        size: tuple[int, int] = WIDE,
+        scheme: Any = "light",
+        expected: str | None = None,
+        *,
+        script: bool = True,
+    ) -> Page:
         """expected: what the console may say, as a pattern: a browser complains of every status above 399."""
         context = browser.new_context(
-            viewport={"width": size[0], "height": size[1]}, color_scheme=scheme, reduced_motion="reduce"
+            viewport={"width": size[0], "height": size[1]},
+            color_scheme=scheme,
+            reduced_motion="reduce",
+            java_script_enabled=script,
         )
         contexts.append(context)
         context.set_default_timeout(WAIT_MS)
@@ -223,6 +242,18 @@ def open_page(browser: Browser) -> Iterator[OpenPage]:
 def open_all(page: Page) -> None:
     """Open whatever can be opened, so that it is looked at, too."""
     page.evaluate("() => document.querySelectorAll('details').forEach(one => { one.open = true; })")
+
+
+def keep_picture(page: Page, path: Path) -> None:
+    """Write a picture of the whole page, with few colours: some tens of kilobytes."""
+    page.evaluate("() => scrollTo(0, 0)")
+    shot = Image.open(io.BytesIO(page.screenshot(full_page=True))).convert("RGB")
+    few = shot.quantize(COLOURS, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".webp":
+        few.convert("RGB").save(path, lossless=True, method=6, quality=100)
+    else:
+        few.save(path, optimize=True)
 
 
 def require_axe() -> Any:

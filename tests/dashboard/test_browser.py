@@ -35,11 +35,11 @@ def test_the_list_leads_to_a_campaign_by_keyboard_alone(site: Server, open_page:
     page = open_page(site.url + "/")
     expect(page.get_by_role("heading", name="Campaigns")).to_be_visible()
     order = []
-    for _ in range(7):
+    for _ in range(9):
         page.keyboard.press("Tab")
         order.append(focused(page))
-    assert order[:6] == ["Skip to content", "Prudent", "Campaigns", "API", "Guide", "Live"]
-    assert order[6] == "demo"
+    assert order[:8] == ["Skip to content", "Prudent", "Campaigns", "API", "Guide", "Keys", "Live", "New campaign"]
+    assert order[8] == "demo"
     assert page.evaluate("() => getComputedStyle(document.activeElement, '::after').outlineStyle") == "solid"
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", level=1, name="demo")).to_be_visible()

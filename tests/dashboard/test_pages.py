@@ -21,7 +21,21 @@ CAMPAIGN = {
     "model": {"type": "disjoint", "dimension": 1, "features": [{"name": "<u>hour</u>"}]},
     "arms": [{"arm_id": "a"}, {"arm_id": "b"}],
 }
-PAGES = ("/", "/dashboard/campaigns/c", "/dashboard/campaigns/c/try", "/dashboard/campaigns/c/decisions/d")
+PAGES = (
+    "/",
+    "/dashboard/campaigns/c",
+    "/dashboard/campaigns/c/try",
+    "/dashboard/campaigns/c/decisions/d",
+    "/dashboard/campaigns/c/decisions/d/correction",
+    "/dashboard/manage/campaigns",
+    "/dashboard/manage/campaigns/c/clone",
+    "/dashboard/manage/campaigns/c/arms",
+    "/dashboard/manage/campaigns/c/status/archived",
+    "/dashboard/manage/campaigns/c/arms/a/status/paused",
+    "/dashboard/manage/keys",
+    "/dashboard/manage/keys/new",
+    "/dashboard/manage/trail",
+)
 Keys = dict[str, str]
 
 

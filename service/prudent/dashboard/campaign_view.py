@@ -24,6 +24,7 @@ from prudent.dashboard.trend import Stretch, stretches, trend
 from prudent.ledger.outcomes import ModelReport, Prospect
 from prudent.reporting.baseline import describe_baseline
 from prudent.reporting.changes import ChangeReport
+from prudent.reporting.holdout import HoldoutReport
 from prudent.reporting.policies import PolicyReport
 from prudent.reporting.report import (
     ArmReport,
@@ -57,7 +58,10 @@ class Coefficients(NamedTuple):
 
 @dataclass(frozen=True)
 class CampaignView:
-    """A campaign's page, except for the health of the service. usual: at which features the estimates are."""
+    """A campaign's page, except for the health of the service. usual: at which features the estimates are.
+
+    values: of the arms that have one of their own.
+    """
 
     campaign: Overview
     report: ModelReport | None
@@ -72,6 +76,8 @@ class CampaignView:
     changes: Sequence[ChangeReport]
     shares: ShareTable
     stretches: list[Stretch]
+    holdout: HoldoutReport | None
+    values: dict[str, Any]
 
 
 def make_view(
@@ -80,6 +86,7 @@ def make_view(
     prospect: Prospect | None,
     policy: PolicyReport | None,
     changes: Sequence[ChangeReport],
+    holdout: HoldoutReport | None,
 ) -> CampaignView:
     """Assemble the page; without a report or prospect, the model's part is missing. policy: None without features."""
     reports, measure = arm_reports(campaign), campaign.configuration.measure()
@@ -106,6 +113,8 @@ def make_view(
         changes=changes,
         shares=charts.share_table(campaign),
         stretches=found,
+        holdout=holdout,
+        values={arm.arm_id: arm.parsed_value for arm in campaign.arms if arm.value is not None},
     )
 
 

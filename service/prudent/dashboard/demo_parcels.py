@@ -3,7 +3,7 @@
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import RedirectResponse
 
-from prudent.dashboard.login import read_form
+from prudent.dashboard.forms import read_form
 from prudent.dashboard.rendering import HEADERS, Pages, page
 from prudent.demo import send_more_parcels
 from prudent.ledger.access import LedgerAccess

@@ -4,6 +4,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import orjson
+
 NONE, MINUS = "\N{EN DASH}", "\N{MINUS SIGN}"
 REASONS = {
     "index": ("largest index", "No arm had a larger sum of estimate and bonus, in the size drawn for this decision."),
@@ -92,3 +94,11 @@ def value_of(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return value if isinstance(value, str) else number(value if isinstance(value, float) else None)
+
+
+def shortened(value: Any, limit: int = 60) -> str:
+    """Anything that JSON can say, in a line: a text without quotes, other values as JSON; a dash for nothing."""
+    if value is None or value == "":
+        return NONE
+    text = value if isinstance(value, str) else orjson.dumps(value).decode()
+    return text if len(text) <= limit else f"{text[: limit - 1]}\N{HORIZONTAL ELLIPSIS}"

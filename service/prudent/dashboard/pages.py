@@ -1,9 +1,12 @@
 """The pages that only show: the list of campaigns, a campaign, a decision."""
 
+from typing import Literal
+
 import orjson
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import RedirectResponse
 
+from prudent.api.transfer import export_file
 from prudent.clock import Clock
 from prudent.dashboard import formatting
 from prudent.dashboard.arms import SHOWN_MAX, added, arm_table
@@ -11,10 +14,12 @@ from prudent.dashboard.campaign_view import decision_view, health
 from prudent.dashboard.overview import LISTED_MAX, Overview, read_list
 from prudent.dashboard.queries import Queries, is_id
 from prudent.dashboard.rendering import HEADERS, Pages, asks_for_keys, base_address, curl, page
+from prudent.dashboard.rules import rules
 from prudent.dashboard.trend import COMPARED_FROM
 from prudent.dashboard.try_select import make_form, read_request
 from prudent.errors import NotFoundError
 from prudent.ledger.access import LedgerAccess
+from prudent.ledger.missing import no_campaign
 from prudent.store.read_pool import Reader
 from prudent.store.reports import PLAYS_MAX
 
@@ -58,6 +63,7 @@ def page_routes(ledger: LedgerAccess, read: Reader, queries: Queries, pages: Pag
     ) -> Response:
         view = await queries.campaign(campaign_id)
         campaign = view.campaign
+        changes = await queries.changes(campaign)
         return pages.render(
             request,
             "campaign.html",
@@ -71,7 +77,20 @@ def page_routes(ledger: LedgerAccess, read: Reader, queries: Queries, pages: Pag
             plays_max=PLAYS_MAX,
             compared_from=COMPARED_FROM,
             curls=_curls(request, campaign),
+            rules=rules(campaign.configuration),
+            changes=changes,
+            changed=changes[0] if changes and "changed" in request.query_params else None,
         )
+
+    @page(router, pages, "/dashboard/campaigns/{campaign_id}/export")
+    async def export(
+        request: Request,  # noqa: ARG001  # what every page takes
+        campaign_id: str,
+        table: Literal["csv"] | None = None,
+    ) -> Response:
+        if not is_id(campaign_id):
+            raise await read(no_campaign, campaign_id)
+        return await export_file(read, clock, campaign_id, table)
 
     @page(router, pages, "/dashboard/campaigns/{campaign_id}/decisions/{decision_id}")
     async def show_decision(request: Request, campaign_id: str, decision_id: str) -> Response:

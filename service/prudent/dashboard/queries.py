@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 
 from prudent.dashboard.campaign_view import CampaignView, make_view
 from prudent.dashboard.overview import Overview, read_overview, usual_request
+from prudent.dashboard.trail import SHOWN_MAX, Change, changes
 from prudent.errors import CommandError, QuarantinedError, UnavailableError
 from prudent.identifiers import ID_PATTERN
 from prudent.ledger.access import LedgerAccess
@@ -20,8 +21,9 @@ from prudent.ledger.missing import no_campaign
 from prudent.ledger.outcomes import ModelReport, Prospect
 from prudent.ledger.quarantine import BAD_ROWS
 from prudent.reporting.changes import describe_changes
+from prudent.reporting.holdout import HoldoutReport, read_groups, report_holdout
 from prudent.reporting.policies import PolicyReport, policy_of
-from prudent.store import campaigns, decisions, reports
+from prudent.store import campaigns, decisions, reports, trail
 from prudent.store.read_pool import Reader
 from prudent.store.reports import RewardedDecision
 
@@ -75,6 +77,10 @@ class Cache:
             else:
                 del self._locks[name]
 
+    def forget(self, name: Hashable) -> None:
+        """Build the value anew when it is next asked for."""
+        self._values.pop(name, None)
+
     def _is_fresh(self, cached: _Cached, stamp: Hashable) -> bool:
         return cached.stamp == stamp or self._clock() - cached.built_at < min(COSTLY * cached.seconds, SECONDS_MAX)
 
@@ -87,6 +93,11 @@ class Stamp(NamedTuple):
     status: str
     head: int
     newest: tuple[int, str] | None
+
+    @property
+    def settings(self) -> tuple[int, int, str]:
+        """What people change: a page that was read before is not shown for a moment longer."""
+        return self.key, self.revision, self.status
 
 
 class Queries:
@@ -104,7 +115,7 @@ class Queries:
         """All that the campaign's page shows. Raises NotFoundError and QuarantinedError."""
         try:
             stamp, campaign = await self._stamped(campaign_id)
-            return await self._cache.get(("view", campaign_id), stamp, lambda: self._view(campaign))
+            return await self._cache.get(("view", *stamp.settings), stamp, lambda: self._view(campaign))
         except BAD_ROWS:  # the page is made of the rows that the model is made of
             await self._ledger.submit(Describe(campaign_id))
             raise
@@ -113,6 +124,16 @@ class Queries:
         """What a select would choose now. Raises CommandError and UnavailableError."""
         prospect: Prospect = await self._ledger.submit(Preview(request))
         return prospect
+
+    def forget(self, campaign: Overview) -> None:
+        """Show the campaign as it is: somebody who has sent a reward by hand wants to see it, whatever a page costs."""
+        settings = campaign.row.key, campaign.row.revision, campaign.row.status
+        for part in ("view", "overview"):
+            self._cache.forget((part, *settings))
+
+    async def changes(self, campaign: Overview) -> list[Change]:
+        """The campaign's latest changes by people, as they are now."""
+        return changes(await self._read(trail.latest_of_campaign, campaign.row.key, SHOWN_MAX))
 
     async def decision(self, campaign: Overview, decision_id: str) -> RewardedDecision | None:
         """A decision of the campaign with its reward, as it is now."""
@@ -128,7 +149,7 @@ class Queries:
         async def make() -> Overview | None:
             return await self._read(read_overview, campaign_id)
 
-        campaign = await self._cache.get(("overview", campaign_id), stamp, make)
+        campaign = await self._cache.get(("overview", *stamp.settings), stamp, make)
         if campaign is None:
             raise await self._read(no_campaign, campaign_id)
         return stamp, campaign
@@ -137,9 +158,16 @@ class Queries:
         report, prospect, policy = await asyncio.gather(
             self._describe(campaign), self._prospect(campaign), self._policy(campaign)
         )
-        changed = [] if report is None else report.changes
-        changes = await self._read(describe_changes, campaign.row.key, changed) if changed else []
-        return await asyncio.to_thread(make_view, campaign, report, prospect, policy, changes)
+        raised = [] if report is None else report.changes
+        found = await self._read(describe_changes, campaign.row.key, raised) if raised else []
+        holdout = await self._holdout(campaign)
+        return await asyncio.to_thread(make_view, campaign, report, prospect, policy, found, holdout)
+
+    async def _holdout(self, campaign: Overview) -> HoldoutReport | None:
+        if campaign.configuration.holdout is None:
+            return None
+        held, decided = await self._read.in_pages(read_groups, campaign.row)
+        return await asyncio.to_thread(report_holdout, campaign.configuration, held, decided)
 
     async def _policy(self, campaign: Overview) -> PolicyReport | None:
         return None if campaign.seen is None else await policy_of(self._ledger, campaign.seen)

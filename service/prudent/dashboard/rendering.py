@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import orjson
 from fastapi import APIRouter, Request, Response
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, RedirectResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
@@ -21,7 +21,7 @@ from prudent.api.server.authentication import ROLE
 from prudent.dashboard import formatting
 from prudent.errors import CommandError, NotFoundError, QuarantinedError, UnavailableError
 from prudent.security.keys import Role, is_allowed
-from prudent.security.sessions import COOKIE
+from prudent.security.sessions import COOKIE, Sessions
 
 STATIC = Path(__file__).parent / "static"
 _HOST = re.compile(r"[A-Za-z0-9.-]{1,253}(:[0-9]{1,5})?|\[[0-9a-fA-F:.]{2,45}\](:[0-9]{1,5})?")
@@ -67,7 +67,8 @@ def asset_routes(assets: Assets) -> APIRouter:
 class Pages:
     """Renders the templates. has_demo: whether the campaign named demo is the demo, which can be played on."""
 
-    def __init__(self, assets: Assets, *, has_demo: bool = False) -> None:
+    def __init__(self, assets: Assets, sessions: Sessions, *, has_demo: bool = False) -> None:
+        self._sessions = sessions
         self._environment = Environment(
             loader=PackageLoader("prudent.dashboard"),
             autoescape=True,
@@ -88,12 +89,18 @@ class Pages:
         self._environment.globals.update(asset=assets.address, version=version("prudent"), has_demo=has_demo)
 
     def render(self, request: Request, template: str, status: int = 200, **context: Any) -> HTMLResponse:
-        """A page. Templates see root (before every path), role (None where no keys are in use), and may_write."""
+        """A page.
+
+        Templates see root (before every path), role (None where no keys are in use), what it may do, and token: what
+        makes the hidden field of forms.
+        """
         role: Role | None = request.scope.get(ROLE)
         text = self._environment.get_template(template).render(
             root=request.scope.get("root_path", ""),
             role=role,
             may_write=role is None or is_allowed(role, "writer"),
+            may_administer=role is None or is_allowed(role, "admin"),
+            token=lambda: self._sessions.form_token(self._sessions.presented(request.scope["headers"])),
             has_session=COOKIE in request.cookies,
             **context,
         )
@@ -152,6 +159,16 @@ def base_address(request: Request) -> str:
 def asks_for_keys(request: Request) -> bool:
     """Whether a command that a reader copies needs a key."""
     return ROLE in request.scope
+
+
+def address(request: Request, *steps: str) -> str:
+    """The path of a page of the dashboard, its steps quoted."""
+    return "/".join([f"{request.scope.get('root_path', '')}/dashboard", *map(step, steps)])
+
+
+def see(location: str) -> Response:
+    """Have the browser get another page, so that a reload of it sends nothing again."""
+    return RedirectResponse(location, 303, HEADERS)
 
 
 def curl(base: str, path: str, body: Mapping[str, Any], *, with_key: bool) -> str:

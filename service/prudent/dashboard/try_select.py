@@ -25,7 +25,7 @@ from prudent.dashboard import charts, formatting
 from prudent.dashboard.arms import SHOWN_MAX, ArmLine, added, with_score
 from prudent.dashboard.campaign_view import decision_view
 from prudent.dashboard.drawing import Chart
-from prudent.dashboard.login import read_form
+from prudent.dashboard.forms import read_form
 from prudent.dashboard.overview import COLOURS, Overview, usual_features
 from prudent.dashboard.queries import Queries
 from prudent.dashboard.rendering import HEADERS, Pages, asks_for_keys, base_address, curl, page, sentence, step

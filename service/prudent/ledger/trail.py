@@ -120,7 +120,8 @@ def _settings(record: CampaignRecord) -> dict[str, Any]:
     """What may change of a campaign, by the names that a request has for it."""
     configuration = orjson.loads(record.row.configuration)
     algorithm = {f"algorithm.{name}": value for name, value in configuration["algorithm"].items()}
-    return {"status": record.row.status, "description": configuration["description"], **algorithm}
+    named = {name: configuration.get(name) for name in ("description", "client_side")}
+    return {"status": record.row.status, **named, **algorithm}
 
 
 @_note.register

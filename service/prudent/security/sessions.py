@@ -33,8 +33,8 @@ def is_page(path: str) -> bool:
 class _Signer(TimestampSigner):
     """clock: seconds since 1970."""
 
-    def __init__(self, secret: str, clock: Callable[[], float]) -> None:
-        super().__init__(secret, salt=b"prudent sessions", digest_method=hashlib.sha256)
+    def __init__(self, secret: str, salt: bytes, clock: Callable[[], float]) -> None:
+        super().__init__(secret, salt=salt, digest_method=hashlib.sha256)
         self._clock = clock
 
     def get_timestamp(self) -> int:
@@ -54,7 +54,9 @@ class Sessions:
 
     def __init__(self, settings: Settings, clock: Callable[[], float]) -> None:
         # all workers need the same secret; several servers without a setting have the admin key in common, if any
-        self._signer = _Signer(settings.session_secret or settings.admin_key or secrets.token_hex(32), clock)
+        secret = settings.session_secret or settings.admin_key or secrets.token_hex(32)
+        self._signer = _Signer(secret, b"prudent sessions", clock)
+        self._form_signer = _Signer(secret, b"prudent forms", clock)
         self._ended: frozenset[bytes] = frozenset()
         self._ended_here: set[bytes] = set()
 
@@ -84,6 +86,17 @@ class Sessions:
         }
         return self.read(values.pop()) if len(values) == 1 else None
 
+    def form_token(self, session: Session | None) -> str:
+        """What a form of this session carries: a page that cannot read our pages cannot send it."""
+        return self._form_signer.sign(_form_holder(session)).decode()
+
+    def is_form_token(self, token: str, session: Session | None) -> bool:
+        """Whether a form with this token was made for this session; None where no keys are in use."""
+        try:
+            return self._form_signer.unsign(token, max_age=SECONDS) == _form_holder(session)
+        except BadData:
+            return False
+
     def end(self, session: Session) -> None:
         """Accept the session no longer in this process, which need not wait until it has read the table again."""
         self._ended_here.add(session.id)
@@ -92,3 +105,7 @@ class Sessions:
         """Replace the sessions that were signed out, on whichever worker."""
         self._ended = frozenset(ended)
         self._ended_here -= self._ended
+
+
+def _form_holder(session: Session | None) -> bytes:
+    return b"anybody" if session is None else session.id.hex().encode()

@@ -74,7 +74,7 @@ class RequireKey:
             await self._app(scope, receive, send)
             return
         is_seen = is_page(own_path(scope)) and scope["method"] in {"GET", "HEAD"}
-        if role is not None and not is_seen:
+        if role is not None and not (is_seen and not presented_keys(scope["headers"])):
             self._log(scope, "the role of the key does not allow it")
             body = problem(403, f"this request needs the role {needed}; the key has the role {role}")
             challenge = f'{CHALLENGE}, error="insufficient_scope"'

@@ -9,12 +9,12 @@
   let timer = null;
   let isOn = true;
 
-  function ago(seconds) {
-    if (seconds < 10) return "just now";
-    for (const [size, name] of [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]]) {
-      if (seconds >= size) return `${Math.floor(seconds / size)} ${name} ago`;
-    }
-    return "just now";
+  function fromNow(past) {
+    const seconds = Math.abs(past);
+    if (seconds < 10) return "just now"; // clocks differ by as much
+    const [size, name] = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]].find(([one]) => seconds >= one);
+    const length = `${Math.floor(seconds / size)} ${name}`;
+    return past < 0 ? `in ${length}` : `${length} ago`;
   }
 
   const CLOCK = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" };
@@ -36,7 +36,7 @@
   function showTimes() {
     for (const one of document.querySelectorAll("time[datetime]")) {
       const instant = Date.parse(one.dateTime);
-      const text = ago((Date.now() - instant) / 1000);
+      const text = fromNow((Date.now() - instant) / 1000);
       if (one.textContent !== text) one.textContent = text;
       if (!one.dataset.zoned) one.title = one.dataset.zoned = inZone(instant, "whole");
     }
