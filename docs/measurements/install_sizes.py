@@ -16,7 +16,10 @@ CLIENT = "./client"
 INSTALLATIONS = {
     "prudent-client": [CLIENT],
     "prudent": [CLIENT, "."],
-    **{f"prudent[{extra}]": [CLIENT, f".[{extra}]"] for extra in ("postgres", "simulator", "parquet", "telemetry")},
+    **{
+        f"prudent[{extra}]": [CLIENT, f".[{extra}]"]
+        for extra in ("postgres", "simulator", "parquet", "telemetry", "mcp")
+    },
 }
 LARGEST = 5
 

@@ -1,4 +1,4 @@
-"""The command line: serve, demo, migrate, verify, keys, campaigns, features, observations, export, import, evaluate.
+"""The command line: the server and its database, keys, campaigns, tables, moves, evaluation, and tools for agents.
 
 A command imports what it works with when it is called, so that help and usage errors do not wait for numpy, SQLAlchemy
 and FastAPI.
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from prudent.cli import campaigns, evaluation, keys, tables, transfer
+from prudent.cli import agents, campaigns, evaluation, keys, tables, transfer
 from prudent.cli.console import (
     DatabaseUrl,
     console,
@@ -46,6 +46,7 @@ app.command("observations")(tables.observations_command)
 app.command("export")(transfer.export_command)
 app.command("import")(transfer.import_command)
 app.command("evaluate")(evaluation.evaluate_command)
+app.command("mcp")(agents.mcp_command)
 
 
 def _show_version(wanted: bool) -> None:

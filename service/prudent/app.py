@@ -15,7 +15,8 @@ from fastapi import FastAPI
 from sqlalchemy import Engine
 
 from prudent.api import campaigns, decisions, documentation, events, operations, problems, reports, transfer
-from prudent.api.doors import ofrep
+from prudent.api.doors import ofrep, personalizer
+from prudent.api.doors.loops import Loops
 from prudent.api.doors.translation import TranslateProblems
 from prudent.api.server import authentication
 from prudent.api.server.bodies import Bodies
@@ -118,6 +119,8 @@ def create_app(settings: Settings, metrics_folder: Path | None = None, ledger_so
     if settings.auth:
         app.add_middleware(authentication.RequireKey, ring=ring, sessions=sessions)
     app.add_middleware(TranslateProblems, path=FLAGS, translate=ofrep.translate)
+    app.add_middleware(personalizer.ReadPersonalizerHeads)
+    app.add_middleware(TranslateProblems, path=personalizer.PREFIX, translate=personalizer.translate)
     if settings.flag_origins:
         app.add_middleware(AllowOrigins, path=FLAGS, origins=settings.flag_origins)
     app.add_middleware(CountRequests, requests=requests)
@@ -129,6 +132,7 @@ def create_app(settings: Settings, metrics_folder: Path | None = None, ledger_so
         decisions.decision_routes(ledger, read, bodies),
         events.event_routes(ledger, read, bodies, metrics),
         ofrep.flag_routes(flags, bodies),
+        personalizer.personalizer_routes(Loops(ledger, read, metrics, clock), bodies),
         campaigns.arm_routes(ledger, bodies),
         campaigns.learning_routes(ledger, read, bodies),
         reports.report_routes(read, ledger, clock),

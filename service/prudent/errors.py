@@ -17,6 +17,10 @@ class ConflictError(CommandError):
     """The command contradicts what is recorded."""
 
 
+class LateRewardError(ConflictError):
+    """The reward came after its deadline, and the campaign's default was learned instead."""
+
+
 class InvalidCommandError(CommandError):
     """The command does not fit the campaign; ``field`` names the field that is wrong."""
 

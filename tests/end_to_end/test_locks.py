@@ -41,7 +41,7 @@ def test_the_locks_agree_with_the_project_and_each_other() -> None:
     extras = {name: named(needed) for name, needed in project["project"]["optional-dependencies"].items()}
     assert own <= dependencies
     assert (dependencies - own) | extras["postgres"] <= runtime.keys()
-    assert not (extras["simulator"] | extras["parquet"]) & runtime.keys()  # the image serves
+    assert not (extras["simulator"] | extras["parquet"] | extras["mcp"]) & runtime.keys()  # the image serves
     assert (dependencies - own).union(*extras.values()) <= everything.keys()
     assert named(project["build-system"]["requires"]) <= build.keys()
     for group in project["dependency-groups"].values():

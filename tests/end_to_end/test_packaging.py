@@ -212,6 +212,7 @@ def test_the_installed_simulator_plays_without_any_extra(installed: Path, crowde
             "prudent serve --database-url postgresql://prudent@127.0.0.1:1/none",
             "PostgreSQL needs psycopg: pip install 'prudent[postgres]'",
         ),
+        ("prudent mcp", "serving agents needs mcp: pip install 'prudent[mcp]'"),
     ],
 )
 def test_a_missing_extra_is_named(installed: Path, tmp_path: Path, command: str, message: str) -> None:

@@ -21,6 +21,7 @@ from prudent.errors import (
     CommandError,
     ConflictError,
     InvalidCommandError,
+    LateRewardError,
     NotFoundError,
     UnavailableError,
 )
@@ -54,6 +55,7 @@ TITLES = {
 STATUSES: dict[type[Exception], int] = {
     NotFoundError: 404,
     ConflictError: 409,
+    LateRewardError: 409,
     InvalidCommandError: 422,
     DamagedFileError: 422,
     InvalidConfigurationError: 422,

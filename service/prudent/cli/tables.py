@@ -188,10 +188,20 @@ def infer_command(
     decimal: Decimal = ".",
     encoding: Encoding = "utf-8",
 ) -> None:
-    """Print a campaign whose features fit a table: kinds, centers and scales, categories, and which model."""
-    rows = [row for _, row in read_table(file, Format(delimiter, decimal, encoding))]
+    """Print a campaign whose features fit a table: kinds, centers and scales, categories, and which model.
+
+    In place of a table the file may be a log of Personalizer's rank requests, one JSON object per line.
+    """
+    numbered = list(read_table(file, Format(delimiter, decimal, encoding)))
+    rows = [row for _, row in numbered]
     if not rows:
         fail(f"{file}: has no rows")
+    campaign_id = re.sub(r"[^A-Za-z0-9._~-]", "-", file.stem)[:128].strip(".") or "campaign"
+    if all(isinstance(row.get("actions"), list) for row in rows):
+        from prudent.cli.rank_logs import fitting_campaign
+
+        _print_campaign({"campaign_id": campaign_id} | fitting_campaign(file, numbered))
+        return
     columns = list(dict.fromkeys(name for row in rows for name in row))
     if arm_column not in columns:
         fail(f"{file}: there is no column {arm_column} (--arm-column); found: {', '.join(columns[:20])}")
@@ -205,10 +215,12 @@ def infer_command(
             else:
                 described[name] = feature
     arms = list(dict.fromkeys(text_of(row[arm_column]) for row in rows if arm_column in row))
-    campaign_id = re.sub(r"[^A-Za-z0-9._~-]", "-", file.stem)[:128].strip(".") or "campaign"
     model = propose_model(rows, arm_column, described, len(arms)) if described else {"type": "multi-armed"}
     registered = [] if model["type"] == "shared" else [{"arm_id": arm} for arm in arms]
-    campaign = {"campaign_id": campaign_id, "risk": {"measure": "mean"}, "model": model, "arms": registered}
+    _print_campaign({"campaign_id": campaign_id, "risk": {"measure": "mean"}, "model": model, "arms": registered})
+
+
+def _print_campaign(campaign: Row) -> None:
     typer.echo(orjson.dumps(campaign, option=orjson.OPT_INDENT_2))
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from prudent.campaigns import Draft, RewardRules
-from prudent.errors import ConflictError, InvalidCommandError
+from prudent.errors import ConflictError, InvalidCommandError, LateRewardError
 from prudent.ledger.commands import Floats, Observe, Reward, WarmStart
 from prudent.ledger.missing import arm_hint
 from prudent.ledger.outcomes import ObserveReceipt, RewardReceipt
@@ -69,9 +69,9 @@ def expire(state: CampaignState, decision: DecisionRow, now: int, writes: Writes
     return True
 
 
-def _default_was_learned() -> ConflictError:
+def _default_was_learned() -> LateRewardError:
     """The answer to a reward that comes after its deadline."""
-    return ConflictError("the reward came after its deadline: the campaign's default was learned instead")
+    return LateRewardError("the reward came after its deadline: the campaign's default was learned instead")
 
 
 def _receipt(state: CampaignState, row: LogRow, *, duplicate: bool) -> RewardReceipt:

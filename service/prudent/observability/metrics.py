@@ -68,6 +68,13 @@ class Metrics:
         self.events = self._counter("prudent_events", "Events received, by what became of them.", ["outcome"])
         for outcome in ("rewarded", "duplicate", "unmatched", "conflict"):
             self.events.labels(outcome)
+        self.personalizer_rewards = self._counter(
+            "prudent_personalizer_rewards",
+            "Rewards of Personalizer's clients, by outcome.",
+            ["outcome"],
+        )
+        for outcome in ("learned", "repeated", "different", "late"):
+            self.personalizer_rewards.labels(outcome)
         self.missing_values = self._counter(
             "prudent_missing_values", "Values of named features that observations did not have."
         )
@@ -75,7 +82,7 @@ class Metrics:
             "prudent_unknown_categories", "Values of observations that were none of their feature's categories."
         )
         self.ignored_attributes = self._counter(
-            "prudent_ignored_attributes", "Attributes of flags' contexts that are none of their campaigns' features."
+            "prudent_ignored_attributes", "Values sent at the doors that are none of their campaigns' features."
         )
         self.states = self._gauge("prudent_states", "Campaigns held in memory.")
         self.states_bytes = self._gauge("prudent_states_bytes", "Memory used by the states of campaigns.")

@@ -29,6 +29,9 @@ _WRITES = re.compile(
     r"/(select|reward|events)(/batch)?|/campaigns/[^/]+/observations|/decisions/[^/]+/(correction|activate)"
 )
 _EVALUATIONS = re.compile(rf"{re.escape(FLAGS)}(/.*)?", re.DOTALL)
+_PERSONALIZER_WRITES = re.compile(
+    r"/personalizer/[^/]+/personalizer/[^/]+/(multislot/)?(rank|events/.+/(reward|activate))", re.DOTALL
+)
 _TRIES = re.compile(r"/dashboard/campaigns/([^/]+/try|demo/parcels)")
 _BY_HAND = re.compile(r"/dashboard/campaigns/[^/]+/decisions/[^/]+/(reward|correction)")
 _MANAGES = re.compile(r"/dashboard/manage(/.*)?", re.DOTALL)
@@ -69,7 +72,7 @@ def role_needed(method: str, path: str) -> Role | None:
         return "evaluator"
     if method == "POST" and _SESSIONS.fullmatch(path):
         return None
-    if method == "POST" and (_WRITES.fullmatch(path) or _TRIES.fullmatch(path)):
+    if method == "POST" and any(one.fullmatch(path) for one in (_WRITES, _TRIES, _PERSONALIZER_WRITES)):
         return "writer"
     return "admin"
 

@@ -77,6 +77,13 @@ def find_decisions(connection: Connection, ids: Collection[str]) -> dict[str, De
     return {row[0]: DecisionRow._make(row) for row in _BY_ID.rows(connection, ids)}
 
 
+def find_ids(connection: Connection, prefix: str) -> list[str]:
+    """The ids of all decisions that begin so, in order. prefix: of ASCII, and not empty."""
+    end = prefix[:-1] + chr(ord(prefix[-1]) + 1)
+    own = decisions.c.decision_id
+    return list(connection.execute(select(own).where(own >= prefix, own < end).order_by(own)).scalars())
+
+
 def insert_decisions(connection: Connection, rows: Iterable[DecisionRow]) -> None:
     """Insert in the order of ids, so that two workers that insert the same ids cannot deadlock."""
     _INSERTION.execute(connection, sorted(rows))

@@ -9,19 +9,20 @@ from prudent.errors import QuarantinedError, UnavailableError
 T = TypeVar("T")
 
 ANSWER_SECONDS_MAX = 1.8
-"""After which even the last attempt is given up, so that an answer arrives within 2 s."""
+"""So that an answer arrives within 2 s."""
 PAUSE_SECONDS = 0.02
 """Before the second attempt; each later pause is twice as long as the one before."""
 
 
-async def persistently(attempt: Callable[[], Awaitable[T]]) -> T:
+async def persistently(attempt: Callable[[], Awaitable[T]], seconds: float = ANSWER_SECONDS_MAX) -> T:
     """What an attempt gives, made again as long as it raises UnavailableError. It must be safe to repeat.
 
-    Raises the last attempt's error. A campaign in quarantine will not be well again in time.
+    seconds: after which even the last attempt is given up. Raises the last attempt's error. A campaign in quarantine
+    will not be well again in time.
     """
     pause, given_up = PAUSE_SECONDS, UnavailableError("there was no answer in time")
     try:
-        async with asyncio.timeout(ANSWER_SECONDS_MAX):
+        async with asyncio.timeout(seconds):
             while True:
                 try:
                     return await attempt()

@@ -1,0 +1,197 @@
+"""Learning loops, as Personalizer's clients know them: campaigns that rank, fill slots, and learn from rewards.
+
+Whatever can be repeated is tried again inside, since these clients do not, or wait for half a minute.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from functools import lru_cache
+from typing import Any
+
+from pydantic import TypeAdapter
+from sqlalchemy import Connection
+
+from prudent.api.doors.persistence import persistently
+from prudent.api.doors.rank_requests import (
+    OF_SLOT,
+    MultiSlotRankRequest,
+    RankRequest,
+    ServiceConfiguration,
+    as_id,
+    event_id_of,
+    named_values,
+    of_slot,
+    slot_id_of,
+)
+from prudent.api.doors.ranking import Loop, Shape, allowed_in, ranking_of, select_of, shape_of
+from prudent.campaigns import AlgorithmChange, CampaignConfiguration, stored
+from prudent.clock import Clock, DecisionIds
+from prudent.errors import ConflictError, InvalidCommandError, LateRewardError, NotFoundError, UnavailableError
+from prudent.ledger.access import LedgerAccess
+from prudent.ledger.commands import Activate, ChangeCampaign, Command, Reward, Select
+from prudent.ledger.missing import no_campaign
+from prudent.ledger.outcomes import Decision
+from prudent.observability.metrics import Metrics
+from prudent.reporting.decision_log import find_decision
+from prudent.store import campaigns
+from prudent.store.decisions import find_ids
+from prudent.store.read_pool import Reader
+
+PATIENCE_SECONDS = 10.0
+"""Their default time-outs are far longer, and an answer that is late is better than a 503."""
+SHAPES_MAX = 128
+NO_EVENT = "there is no such event of this campaign, or no such slot: rank it first"
+Json = dict[str, Any]
+_DURATION = TypeAdapter(timedelta)
+
+
+class Loops:
+    """All loops of a service. Its methods raise CommandError or UnavailableError."""
+
+    def __init__(self, ledger: LedgerAccess, read: Reader, metrics: Metrics, clock: Clock) -> None:
+        self._ledger, self._read, self._metrics = ledger, read, metrics
+        self._new_id = DecisionIds(clock)
+        self._shape_of = lru_cache(SHAPES_MAX)(shape_of)
+
+    async def rank(self, campaign_id: str, asked: RankRequest) -> Json:
+        """The ranking of an event. Of requests under one event id the first counts."""
+        event_id = asked.event_id or self._new_id()
+        return await persistently(lambda: self._rank(campaign_id, asked, event_id), PATIENCE_SECONDS)
+
+    async def fill(self, campaign_id: str, asked: MultiSlotRankRequest) -> Json:
+        """An action for each slot of an event. Every slot is a decision, and they are made in their order."""
+        event_id = asked.event_id or self._new_id()
+        return await persistently(lambda: self._fill(campaign_id, asked, event_id), PATIENCE_SECONDS)
+
+    async def learn(self, rewards: Sequence[Reward]) -> None:
+        """Learn rewards. A second, different one and a late one are counted: their senders take no other answer."""
+        failed: Exception | None = None
+        for outcome in await self._submit_all(rewards):
+            if isinstance(outcome, LateRewardError):
+                self._count("late")
+            elif isinstance(outcome, ConflictError) and outcome.field == "reward":
+                self._count("different")
+            elif isinstance(outcome, Exception):
+                failed = failed or outcome
+            else:
+                self._count("repeated" if outcome.duplicate else "learned")
+        if failed is not None:
+            raise failed
+
+    async def activate(self, decision_ids: Sequence[str]) -> None:
+        """Say that what was decided has been shown."""
+        for outcome in await self._submit_all([Activate(decision_id) for decision_id in decision_ids]):
+            if isinstance(outcome, Exception):
+                raise outcome
+
+    async def activate_slots(self, campaign_id: str, event_id: str) -> None:
+        """Say that the actions of all slots of an event have been shown."""
+        prefix = event_id_of(campaign_id, event_id) + OF_SLOT
+        found = await persistently(lambda: self._read(find_ids, prefix), PATIENCE_SECONDS)
+        if not found:
+            raise NotFoundError(NO_EVENT)
+        await self.activate(found)
+
+    async def configuration(self, campaign_id: str) -> Json:
+        """A campaign's settings in their words; null where it can do without one."""
+        row = await persistently(lambda: self._read(campaigns.find_campaign, campaign_id), PATIENCE_SECONDS)
+        if row is None:
+            raise await self._read(no_campaign, campaign_id)
+        return _settings_of(stored(row.configuration))
+
+    async def configure(self, campaign_id: str, wanted: ServiceConfiguration) -> Json:
+        """Change the share of decisions that are drawn uniformly; what cannot be changed must be as it is."""
+        current = await self.configuration(campaign_id)
+        for name, value in wanted.model_dump(mode="json", by_alias=True, exclude_unset=True).items():
+            if name != "explorationPercentage" and value != current[name]:
+                raise InvalidCommandError("differs from the campaign's own, which cannot be changed", field=name)
+        change = ChangeCampaign(campaign_id, algorithm=AlgorithmChange(uniform_share=wanted.exploration_percentage))
+        await persistently(lambda: self._ledger.administer(change), PATIENCE_SECONDS)
+        return await self.configuration(campaign_id)
+
+    async def _rank(self, campaign_id: str, asked: RankRequest, event_id: str) -> Json:
+        loop = await self._read(_find_loop, campaign_id, self._shape_of)
+        command, ignored = select_of(
+            loop,
+            asked,
+            named_values(asked.context_features or (), "contextFeatures"),
+            decision_id=event_id_of(campaign_id, event_id),
+            exclude=asked.excluded_ids(),
+            explain=True,
+        )
+        decision = await self._decide(command, ignored)
+        chosen = asked.name_of(decision.row.arm_id)
+        return {"ranking": ranking_of(asked, decision), "eventId": event_id, "rewardActionId": chosen}
+
+    async def _fill(self, campaign_id: str, asked: MultiSlotRankRequest, event_id: str) -> Json:
+        loop = await self._read(_find_loop, campaign_id, self._shape_of)
+        allowed, offered = allowed_in(asked), frozenset(asked.names)
+        # a slot with fewer actions than there are slots could be left without one: its baseline is kept for it
+        kept = {as_id(slot.baseline_action) for slot in asked.slots if len(allowed[slot.id]) < len(asked.slots)}
+        context = named_values(asked.context_features or (), "contextFeatures")
+        taken: set[str] = set()
+        slots = []
+        for place, slot in enumerate(asked.slots):
+            kept.discard(as_id(slot.baseline_action))
+            command, ignored = select_of(
+                loop,
+                asked,
+                context | of_slot(named_values(slot.features or (), f"slots.{place}.features")),
+                decision_id=slot_id_of(campaign_id, event_id, slot.id),
+                exclude=offered - (allowed[slot.id] - taken - kept),
+            )
+            decision = await self._decide(command, ignored)
+            taken.add(decision.row.arm_id)
+            slots.append({"id": slot.id, "rewardActionId": asked.name_of(decision.row.arm_id)})
+        return {"slots": slots, "eventId": event_id}
+
+    async def _decide(self, command: Select, ignored: int) -> Decision:
+        """The decision under a command's id, which is the first one. ignored: values of the request."""
+        try:
+            decision: Decision = await self._ledger.submit(command)
+        except ConflictError:
+            found = await self._read(find_decision, command.decision_id or "")
+            if found is None or found.decision.campaign_id != command.campaign_id:
+                raise
+            decision = found.decision
+        self._metrics.ignored_attributes.inc(ignored)
+        return decision
+
+    async def _submit_all(self, commands: Sequence[Command]) -> list[Any]:
+        """Results, and CommandErrors in the place of those that failed."""
+
+        async def attempt() -> list[Any]:
+            outcomes = await self._ledger.submit_all(commands)
+            for outcome in outcomes:
+                if isinstance(outcome, UnavailableError):
+                    raise outcome
+            return outcomes
+
+        outcomes = await persistently(attempt, PATIENCE_SECONDS)
+        return [NotFoundError(NO_EVENT) if isinstance(one, NotFoundError) else one for one in outcomes]
+
+    def _count(self, outcome: str) -> None:
+        self._metrics.personalizer_rewards.labels(outcome).inc()
+
+
+def _find_loop(connection: Connection, campaign_id: str, shape_of: Callable[[str], Shape]) -> Loop:
+    """The campaign as rank requests meet it. Raises NotFoundError."""
+    row = campaigns.find_campaign(connection, campaign_id)
+    if row is None:
+        raise no_campaign(connection, campaign_id)
+    shape = shape_of(row.creation)
+    arms = [] if shape.model == "shared" else campaigns.read_arms(connection, [row.key])[row.key]
+    return Loop(campaign_id, shape, {arm.arm_id: arm.status for arm in arms})
+
+
+def _settings_of(configuration: CampaignConfiguration) -> Json:
+    seconds = configuration.reward.timeout_seconds
+    return {
+        "rewardWaitTime": None if seconds is None else _DURATION.dump_python(timedelta(seconds=seconds), mode="json"),
+        "defaultReward": configuration.reward.default,
+        "rewardAggregation": "earliest",
+        "explorationPercentage": configuration.algorithm.uniform_share,
+        "modelExportFrequency": "PT0S",
+        "logRetentionDays": -1,
+        "learningMode": "Online",
+    }
