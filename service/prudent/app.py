@@ -145,7 +145,7 @@ def create_app(settings: Settings, metrics_folder: Path | None = None, ledger_so
         key_routes(ledger, read, pages, ring, sessions),
         login_routes(pages, ring, sessions, ledger),
         asset_routes(assets),
-        guide_routes(Library(folder_of_pages())),
+        guide_routes(Library(folder_of_pages()), icon=assets.address("icon.svg")),
         *([demo_routes(ledger, pages)] if settings.demo else []),
     )
     for router in routers:

@@ -17,7 +17,6 @@ from prudent.api.problems import describe_validation
 from prudent.campaigns.features import ARM, CATEGORY_LENGTH_MAX, CONTEXT
 from prudent.campaigns.values import ARMS_MAX, DIMENSION_MAX
 from prudent.cli.console import fail, inform
-from prudent.cli.server import explain
 from prudent.errors import InvalidCommandError
 
 CATEGORIES_MAX = 50
@@ -42,7 +41,7 @@ def fitting_campaign(path: Path, rows: Iterable[tuple[int, Row]]) -> Row:
                 actions.append(named_values(action.features, "features"))
                 names[as_id(action.id)] = action.id
         except ValidationError as error:
-            fail(f"{path}: line {line}: {explain(describe_validation(error))}")
+            fail(f"{path}: line {line}: {describe_validation(error)['detail']}")
         except InvalidCommandError as error:
             fail(f"{path}: line {line}: {error.field}: {error.message}")
     context, arm = describe(contexts, "context"), describe(actions, "actions")

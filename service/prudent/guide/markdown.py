@@ -1,7 +1,8 @@
 """Pages of the documentation, from the Markdown that `make docs` reads as well to HTML that needs no script."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from html import escape
 from typing import Any, NamedTuple
 
 from latex2mathml.converter import convert
@@ -38,9 +39,12 @@ def render(text: str) -> Page:
                 title = heading
             elif token.tag == "h2":
                 headings.append((anchor, heading))
-        elif token.type in {"th_open", "td_open"} and "style" in token.attrs:
-            aligned = _ALIGNED.search(str(token.attrs.pop("style")))
-            token.attrSet("class", aligned[1] if aligned else "left")
+        elif token.type in {"th_open", "td_open"}:
+            aligned = _ALIGNED.search(str(token.attrs.pop("style", "")))
+            if aligned:
+                token.attrSet("class", aligned[1])
+            if token.type == "th_open":
+                _name_header(token, tokens[place + 1], tokens[place + 2])
         for child in token.children or []:
             if child.type == "link_open":
                 child.attrSet("href", _address(str(child.attrGet("href"))))
@@ -58,13 +62,23 @@ def _reader() -> MarkdownIt:
         ("table_close", _close_table),
     ):
         reader.add_render_rule(name, rule)
-    fence = reader.renderer.rules["fence"]  # type: ignore[attr-defined]  # a dictionary that the protocol leaves out
-
-    def scrollable(*given: Any) -> str:
-        return str(fence(*given)).replace("<pre>", '<pre tabindex="0">', 1)
-
-    reader.renderer.rules["fence"] = scrollable  # type: ignore[attr-defined]
+    rules = reader.renderer.rules  # type: ignore[attr-defined]  # a dictionary that the protocol leaves out
+    rules |= {name: _scrollable(rules[name]) for name in ("fence", "code_block")}
     return reader
+
+
+def _scrollable(render_code: Callable[..., str]) -> Callable[..., str]:
+    """The rule for code, which the keyboard can scroll then."""
+    return lambda *given: render_code(*given).replace("<pre>", '<pre tabindex="0">', 1)
+
+
+def _name_header(opening: Token, content: Token, closing: Token) -> None:
+    """A column's header without words is no header; its formulas have a name, which is all that some readers know."""
+    if not content.children:
+        opening.tag = closing.tag = "td"
+    for child in content.children or []:
+        if child.type == "formula":
+            child.meta["name"] = child.content
 
 
 def _inline_formula(state: StateInline, silent: bool) -> bool:
@@ -99,7 +113,8 @@ def _formula_block(state: StateBlock, start: int, end: int, silent: bool) -> boo
 
 
 def _render_formula(_renderer: Any, tokens: Sequence[Token], place: int, *_: Any) -> str:
-    return convert(tokens[place].content.strip())
+    formula, name = convert(tokens[place].content.strip()), tokens[place].meta.get("name")
+    return formula if name is None else f'<span role="img" aria-label="{escape(name)}">{formula}</span>'
 
 
 def _render_formula_block(_renderer: Any, tokens: Sequence[Token], place: int, *_: Any) -> str:

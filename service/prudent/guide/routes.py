@@ -26,8 +26,8 @@ POLICY = "; ".join(
 )
 
 
-def guide_routes(library: Library) -> APIRouter:
-    """The routes. A page is rendered on a thread, once, and kept."""
+def guide_routes(library: Library, icon: str) -> APIRouter:
+    """The routes. A page is rendered on a thread, once, and kept. icon: its address, without a prefix."""
     router = APIRouter(include_in_schema=False)
     assets = Assets("/guide/static", sorted(STATIC.iterdir()))
     templates = Environment(
@@ -37,7 +37,9 @@ def guide_routes(library: Library) -> APIRouter:
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
-    templates.globals.update(style=assets.address("guide.css"), version=version("prudent"), chapters=library.chapters)
+    templates.globals.update(
+        style=assets.address("guide.css"), icon=icon, version=version("prudent"), chapters=library.chapters
+    )
     kept: dict[tuple[str, str], Asset] = {}
 
     def found_by_name(root: str, name: str) -> Asset | None:
