@@ -50,6 +50,8 @@ def test_every_listed_variable_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, default in defaults().items():
         words = {"off": "1", "on": "0", "info": "debug"}
         value = "7" if default.isdecimal() else words.get(default, "elsewhere" + "." * 32)
+        if name == "PRUDENT_FLAG_ORIGINS":
+            value = "https://elsewhere.example"
         usual = Settings()
         with monkeypatch.context() as patch:
             patch.setenv(name, value)

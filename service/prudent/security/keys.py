@@ -60,13 +60,11 @@ def role_needed(method: str, path: str) -> Role | None:
     """The weakest role that may make this request; None if no key is needed.
 
     Anything not listed here, such as a future route or a path that does not exist, needs `reader` for reading and
-    `admin` otherwise.
+    `admin` otherwise; the forms that manage campaigns and keys need `admin` for both.
     """
-    if _MANAGES.fullmatch(path):
-        return "admin"
     if _BY_HAND.fullmatch(path):
         return "writer"
-    if method in {"GET", "HEAD"}:
+    if method in {"GET", "HEAD"} and not _MANAGES.fullmatch(path):
         return None if _OPEN.fullmatch(path) else "reader"
     if method == "POST" and _EVALUATIONS.fullmatch(path):
         return "evaluator"
