@@ -64,7 +64,7 @@ def test_sqlite_backup_while_serving(
     source = sqlite_database.removeprefix("sqlite:///")
     words = [
         {"data/prudent.db": source, "backup.db": str(copy), "python3": sys.executable}.get(w, w)
-        for w in printed("python3")
+        for w in printed('python3 -c "import sqlite3,')
     ]
     before = back_up_under_load(server, lambda: subprocess.run(words, check=True, timeout=60) and None)
     server.kill()

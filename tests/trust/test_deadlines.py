@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import Connection, text
 
 from prudent.clock import steady_clock
-from prudent.errors import ConflictError
+from prudent.errors import LateRewardError
 from prudent.ledger.commands import Describe, Expire, Reward, Select
 from prudent.ledger.outcomes import RewardReceipt
 from prudent.ledger.verification import verify
@@ -82,7 +82,7 @@ def test_the_deadline_decides_and_not_the_sweep(
     worker.one(Select("c", "d"))
     now.pass_by(seconds)
     (outcome,) = worker.run(Reward("d", 0.5))
-    assert isinstance(outcome, RewardReceipt if punctual else ConflictError)
+    assert isinstance(outcome, RewardReceipt if punctual else LateRewardError)
     assert learned(worker) == [("d", 0.5, "reward") if punctual else ("d", -1.0, "default")]
 
 
@@ -114,7 +114,7 @@ def test_the_sweep_of_two_workers_and_a_late_reward_race(
     name = workers[0].write.dialect.name
     promise("defaults", f"{name}: 2 workers and late rewards race for {len(ids)} deadlines: {len(found)} learned")
     assert found == [(name, -1.0, "default") for name in ids]
-    assert {type(one) for one in outcomes[2]} == {ConflictError}
+    assert {type(one) for one in outcomes[2]} == {LateRewardError}
     assert outcomes[0] == outcomes[1] == [None] * len(ids)
     assert workers[1].one(Describe("c")).observations == len(ids)
     assert not [fault for one in verify(workers[0].read) for fault in one.faults]
@@ -176,7 +176,7 @@ def test_setting_the_wall_clock_moves_no_deadline(
     wall.pass_by(TIMEOUT_SECONDS - 1)
     assert worker.one(Reward("punctual", 0.5)).learned
     elapsed.pass_by(1)
-    assert isinstance(worker.run(Reward("late", 0.5))[0], ConflictError)
+    assert isinstance(worker.run(Reward("late", 0.5))[0], LateRewardError)
     restarted = steady_clock(lambda: wall() * 1_000, lambda: elapsed() * 1_000)
     assert restarted() == wall()  # a restart takes the wall clock's word again
 
