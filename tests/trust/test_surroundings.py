@@ -31,7 +31,10 @@ LARGE = {
     "algorithm": {"name": "linucb"},
     "arms": [{"arm_id": f"a{place}"} for place in range(100)],
 }
-IDLE = "SELECT 1 FROM pg_stat_activity WHERE state = 'idle in transaction' AND datname = %s"
+MIGRATING = (
+    "SELECT 1 FROM pg_stat_activity JOIN pg_locks USING (pid)"
+    " WHERE state = 'idle in transaction' AND datname = %s AND locktype = 'advisory' AND granted"
+)
 
 
 def migration(database_url: str) -> "subprocess.Popen[str]":
@@ -50,7 +53,7 @@ def test_a_migration_that_pauses(lone_postgres: Postgres, lone_database: str) ->
     process = migration(lone_database)
     name = lone_database.rpartition("/")[2]
     with psycopg.connect(lone_postgres.url(), autocommit=True) as watcher:
-        wait_for(lambda: watcher.execute(IDLE, (name,)).fetchone() is not None, "the migration was not seen")
+        wait_for(lambda: watcher.execute(MIGRATING, (name,)).fetchone() is not None, "the migration was not seen")
     process.send_signal(signal.SIGSTOP)
     time.sleep(IDLE_IN_TRANSACTION_TIMEOUT_MS / 1000 + 0.5)
     process.send_signal(signal.SIGCONT)
