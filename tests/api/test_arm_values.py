@@ -11,7 +11,14 @@ from tests.api.contract import ARMS, Json, create, model, multi_armed, ok, probl
 
 BIG = "x" * 16_382
 """With its quotes, 16 KiB."""
-KINDS: list[tuple[Any, Any]] = [("red", "blue"), (1, 2.5), (True, False), ({"a": [1]}, {"b": None}), ([1, "x"], [])]
+KINDS: list[tuple[Any, Any]] = [
+    ("red", "blue"),
+    (1, 2),
+    (1.0, 2.5),
+    (True, False),
+    ({"a": [1]}, {"b": None}),
+    ([1, "x"], []),
+]
 
 
 def arms(*values: Any) -> list[Json]:
