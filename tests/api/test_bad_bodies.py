@@ -96,7 +96,7 @@ def test_many_errors(api: httpx.Client, target: Json) -> None:
     """A thousand mistakes would make a reply of megabytes, or take seconds to list."""
     many = {f"<{MARKER}{number}>": number for number in range(1_000)}
     body = problem(api.post("/select", json={"campaign_id": target["shared"], **many}), 422)
-    assert len(body["errors"]) == 20
+    assert len(body["errors"]) == 1  # names that are not repeated look alike
     arms = [{"arm_id": f"/{MARKER}{number}"} for number in range(900)]
     body = problem(api.post("/campaigns", json={**shared(), "arms": arms}), 422, "arms.0.arm_id")
     assert len(body["errors"]) == 20
@@ -106,7 +106,7 @@ def test_many_errors(api: httpx.Client, target: Json) -> None:
         (item,) = ok(api.post(path, content=f'{{"items": [{most}]}}', headers=HEADERS))["items"]
         assert (item["status"], len(item["errors"])) == (422, 1)
         (item,) = ok(api.post(path, json={"items": [many]}))["items"]
-        assert (item["status"], len(item["errors"])) == (422, 20)
+        assert (item["status"], len(item["errors"])) == (422, 1)
 
 
 def test_duplicate_key(api: httpx.Client, target: Json) -> None:
