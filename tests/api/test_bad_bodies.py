@@ -106,7 +106,8 @@ def test_many_errors(api: httpx.Client, target: Json) -> None:
         (item,) = ok(api.post(path, content=f'{{"items": [{most}]}}', headers=HEADERS))["items"]
         assert (item["status"], len(item["errors"])) == (422, 1)
         (item,) = ok(api.post(path, json={"items": [many]}))["items"]
-        assert (item["status"], len(item["errors"])) == (422, 1)
+        assert item["status"] == 422
+        assert len(item["errors"]) == 2  # and a field that is missing
 
 
 def test_duplicate_key(api: httpx.Client, target: Json) -> None:
