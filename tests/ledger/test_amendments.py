@@ -9,7 +9,7 @@ import pytest
 
 from prudent.campaigns import AlgorithmChange
 from prudent.errors import ConflictError, InvalidCommandError, NotFoundError
-from prudent.ledger.commands import ChangeCampaign, Correct, Describe, RestartCampaign, Reward, Select
+from prudent.ledger.commands import Author, ChangeCampaign, Correct, Describe, RestartCampaign, Reward, Select
 from prudent.settings import Limits
 from prudent.store import log
 from tests.ledger.conftest import Worker
@@ -29,7 +29,7 @@ every = pytest.mark.parametrize("name", ESTIMATORS)
 
 
 def correct(worker: Worker, decision_id: str, reward: float | None, reason: str = "checked") -> Any:
-    return asyncio.run(worker.ledger.correct(Correct(decision_id, reward, reason)))
+    return asyncio.run(worker.ledger.correct(Correct(decision_id, reward, reason), Author("ann", "API")))
 
 
 def play(worker: Worker, name: str, rewards: list[float], *, first: int = 0) -> None:
