@@ -123,7 +123,7 @@ BAD_REQUESTS: list[tuple[str, Any, str, str]] = [
     ("x" * 129, {}, "FLAG_NOT_FOUND", "there is no such flag"),
     ("", {"age": 1}, "TARGETING_KEY_MISSING", "targetingKey: required"),
     ("", {"targetingKey": "", "age": 1}, "TARGETING_KEY_MISSING", "targetingKey: required"),
-    ("", {"targetingKey": 7, "age": 1}, "INVALID_CONTEXT", "context.targetingKey: must be a valid string"),
+    ("", {"targetingKey": 7, "age": 1}, "INVALID_CONTEXT", "context.targetingKey: must be a string, not 7"),
     ("", {"targetingKey": "u" * 257, "age": 1}, "INVALID_CONTEXT", "context.targetingKey"),
     ("", {"targetingKey": "u"}, "INVALID_CONTEXT", "context.age: is required"),
     ("", {"targetingKey": "u", "age": None}, "INVALID_CONTEXT", "context.age: is required"),
