@@ -17,6 +17,7 @@ from tests.conftest import migrate_empty
 from tests.dashboard.conftest import browser  # noqa: F401  # a fixture
 from tests.doors.conftest import STICKY, VALUES
 from tests.servers import HOST, Server, free_port
+from tests.trust.test_disks import wait_for
 
 ADMIN = {"X-API-Key": ADMIN_KEY}
 FALLBACKS = {"word": "none", "layout": {}, "discount": 0, "columns": 0, "banner": None}
@@ -67,8 +68,16 @@ def service(origin: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
 
 @pytest.fixture(scope="module")
 def key(service: Server) -> str:
-    """An evaluator's key, which the pages show to everybody."""
-    return make_key(service.database_url, "shop", "evaluator")
+    """An evaluator's key, which the pages show to everybody; the service knows it, and has loaded its campaigns."""
+    made = make_key(service.database_url, "shop", "evaluator")
+    headers, body = {"Authorization": f"Bearer {made}"}, {"context": {"targetingKey": "nobody"}}
+
+    def is_served() -> bool:
+        address = f"{service.url}/ofrep/v1/evaluate/flags"
+        return httpx.post(address, json=body, headers=headers, trust_env=False).is_success
+
+    wait_for(is_served, "flags are not evaluated")
+    return made
 
 
 @pytest.fixture
