@@ -56,6 +56,8 @@ def executed(notebook: Json, url: str) -> Json:
                 cell = cell | {"outputs": list(_outputs("".join(cell["source"]), names)), "execution_count": None}
             cells.append(cell)
     finally:
+        if "client" in names:
+            names["client"].close()  # as the end of a kernel does
         os.chdir(before)
         os.environ.pop("PRUDENT_URL")
         if address is not None:
