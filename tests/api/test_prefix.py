@@ -57,6 +57,17 @@ def test_all_works_behind_a_prefix(prefixed: httpx.Client, before: str) -> None:
     assert prefixed.get(f"{before}/health/live", headers={"X-API-Key": ""}).status_code == 200
 
 
+@pytest.mark.parametrize("before", [PREFIX, ""], ids=["left", "taken away"])
+@pytest.mark.parametrize("endpoint", ["/personalizer/demo", "/personalizer/demo/"])
+def test_personalizers_clients_work_behind_a_prefix(prefixed: httpx.Client, before: str, endpoint: str) -> None:
+    """Their header and the forms of their endpoints were known at the top of the service only."""
+    actions = {"actions": [{"id": "steady"}, {"id": "bold"}]}
+    for address in (f"{before}{endpoint}/personalizer/v1.0/rank", f"{before}/personalizer/v1.0/rank?campaign=demo"):
+        url = f"{prefixed.base_url}".rstrip("/") + address
+        reply = httpx.post(url, json=actions, headers={"Ocp-Apim-Subscription-Key": ADMIN_KEY}, trust_env=False)
+        assert ok(reply, 201)["rewardActionId"] in {"steady", "bold"}
+
+
 def test_what_only_looks_like_the_prefix_is_a_path(prefixed: httpx.Client) -> None:
     """`/tools/prudently` is not below `/tools/prudent`."""
     problem(prefixed.get(f"{PREFIX}ly/campaigns"), 404)

@@ -395,10 +395,13 @@ def test_the_trail_has_what_programs_and_operators_do(closed: Server, browser: B
     """Half of the history would be missing: what was not done in the browser."""
     make(closed, "seen")
     call(closed, "PATCH", "/campaigns/seen", {"algorithm": {"exploration": 0.25}})
+    own = "/personalizer/seen/personalizer/v1.0/configurations/service"
+    call(closed, "PUT", own, {"explorationPercentage": 0.2})
     done = prudent("campaigns", "pause", "seen", "--database-url", closed.database_url)
     assert done.exit_code == 0, done.stderr
     page = browser.text("/dashboard/campaigns/seen")
     assert "the setting PRUDENT_ADMIN_KEY API Campaign changed, algorithm.exploration from 1.0 to 0.25" in page
+    assert "the setting PRUDENT_ADMIN_KEY API Campaign changed, algorithm.uniform_share from 0.0 to 0.2" in page
     assert f"{NONE} command line Campaign changed, status from active to paused" in page
 
 

@@ -28,7 +28,7 @@ from prudent.campaigns import AlgorithmChange, CampaignConfiguration, stored
 from prudent.clock import Clock, DecisionIds
 from prudent.errors import ConflictError, InvalidCommandError, LateRewardError, NotFoundError, UnavailableError
 from prudent.ledger.access import LedgerAccess
-from prudent.ledger.commands import Activate, ChangeCampaign, Command, Reward, Select
+from prudent.ledger.commands import Activate, Author, ChangeCampaign, Command, Reward, Select
 from prudent.ledger.missing import no_campaign
 from prudent.ledger.outcomes import Decision
 from prudent.observability.metrics import Metrics
@@ -99,14 +99,14 @@ class Loops:
             raise await self._read(no_campaign, campaign_id)
         return _settings_of(stored(row.configuration))
 
-    async def configure(self, campaign_id: str, wanted: ServiceConfiguration) -> Json:
+    async def configure(self, campaign_id: str, wanted: ServiceConfiguration, author: Author) -> Json:
         """Change the share of decisions that are drawn uniformly; what cannot be changed must be as it is."""
         current = await self.configuration(campaign_id)
         for name, value in wanted.model_dump(mode="json", by_alias=True, exclude_unset=True).items():
             if name != "explorationPercentage" and value != current[name]:
                 raise InvalidCommandError("differs from the campaign's own, which cannot be changed", field=name)
         change = ChangeCampaign(campaign_id, algorithm=AlgorithmChange(uniform_share=wanted.exploration_percentage))
-        await persistently(lambda: self._ledger.administer(change), PATIENCE_SECONDS)
+        await persistently(lambda: self._ledger.administer(change, author), PATIENCE_SECONDS)
         return await self.configuration(campaign_id)
 
     async def _rank(self, campaign_id: str, asked: RankRequest, event_id: str) -> Json:

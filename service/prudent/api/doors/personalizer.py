@@ -24,7 +24,9 @@ from prudent.api.doors.rank_requests import (
     slot_id_of,
 )
 from prudent.api.rendering import json_reply
+from prudent.api.server.authentication import author_of
 from prudent.api.server.bodies import Bodies
+from prudent.api.server.middleware import own_path
 from prudent.ledger.commands import Reward
 
 PREFIX = "/personalizer/"
@@ -93,7 +95,8 @@ def personalizer_routes(loops: Loops, bodies: Bodies) -> APIRouter:
     @router.put("/configurations/service")
     async def put_configuration(campaign_id: CampaignPath, request: Request) -> Response:
         """Change the exploration percentage."""
-        return json_reply(await loops.configure(campaign_id, await read_configuration(request)))
+        wanted = await read_configuration(request)
+        return json_reply(await loops.configure(campaign_id, wanted, author_of(request)))
 
     return router
 
@@ -123,8 +126,8 @@ class ReadPersonalizerHeads:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve."""
-        if scope["type"] == "http" and scope["path"].startswith(PREFIX):
-            scope["path"] = _path_of(scope["path"], scope["query_string"].decode("latin-1"))
+        if scope["type"] == "http" and (path := own_path(scope)).startswith(PREFIX):
+            scope["path"] = scope.get("root_path", "") + _path_of(path, scope["query_string"].decode("latin-1"))
             scope["headers"] = [
                 (OUR_KEY_HEADER if name == THEIR_KEY_HEADER else name, value) for name, value in scope["headers"]
             ]
