@@ -17,16 +17,14 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import NamedTuple
 
-import httpx
 import numpy as np
 import orjson
 import psutil
 from rich.progress import Progress
 
 from benchmarks.coverage_tables import table
-from benchmarks.load import encode, take_reply
-from benchmarks.named_features import processor_seconds
-from benchmarks.running import client_of, database, service, serving, workplace
+from benchmarks.load import encode, exchange
+from benchmarks.running import client_of, database, processor_seconds, service, serving, workplace
 from tests.servers import HOST
 
 CONNECTIONS = 16
@@ -71,14 +69,7 @@ async def send_all(port: int, requests: Requests) -> None:
     async def connection() -> None:
         reader, writer = await asyncio.open_connection(HOST, port)
         for body in requests.bodies:  # shared: each connection takes the next one
-            writer.write(encode(requests.path, address, body))
-            received, reply = bytearray(), None
-            while reply is None:
-                part = await reader.read(2**16)
-                assert part, "the server has closed a connection"
-                received += part
-                reply = take_reply(received)
-            assert reply[0] == httpx.codes.OK, reply[1]
+            await exchange(reader, writer, encode(requests.path, address, body))
         writer.close()
 
     await asyncio.gather(*(connection() for _ in range(CONNECTIONS)))

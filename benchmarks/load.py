@@ -12,6 +12,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import Literal, cast
 
+import httpx
 import orjson
 import uvloop
 
@@ -65,6 +66,21 @@ def encode(path: str, host: str, body: bytes) -> bytes:
     lines = [f"POST {path} HTTP/1.1", f"Host: {host}", "Content-Type: application/json"]
     lines += [f"Content-Length: {len(body)}", "", ""]
     return "\r\n".join(lines).encode("ascii") + body
+
+
+async def exchange(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes) -> bytes:
+    """Send a request on a connection that stays open; the body of its reply, which must be a 200. Raises LoadError."""
+    writer.write(request)
+    received, reply = bytearray(), None
+    while reply is None:
+        part = await reader.read(2**16)
+        if not part:
+            raise LoadError("the server has closed a connection")
+        received += part
+        reply = take_reply(received)
+    if reply[0] != httpx.codes.OK:
+        raise LoadError(f"a reply with the status {reply[0]}: {reply[1]!r}")
+    return reply[1]
 
 
 class Connection(asyncio.Protocol):

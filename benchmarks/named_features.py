@@ -17,16 +17,15 @@ import sys
 from contextlib import ExitStack
 from typing import Any, NamedTuple
 
-import httpx
 import numpy as np
 import orjson
 import psutil
 from rich.progress import Progress
 
 from benchmarks.coverage_tables import table
-from benchmarks.load import encode, take_reply
+from benchmarks.load import encode, exchange
 from benchmarks.payload import BODIES
-from benchmarks.running import client_of, database, service, serving, workplace
+from benchmarks.running import client_of, database, processor_seconds, service, serving, workplace
 from tests.servers import HOST
 
 ARMS, DIMENSION, CONNECTIONS = 10, 20, 16
@@ -69,11 +68,6 @@ def case(model: str, form: str) -> Case:
     return Case(campaign_id, creation, tuple(bodies))
 
 
-def processor_seconds(process: psutil.Process) -> float:
-    """Of a process and its children, user and system."""
-    return sum(sum(one.cpu_times()[:2]) for one in (process, *process.children(recursive=True)))
-
-
 async def play(port: int, selects: tuple[bytes, ...], pairs: int) -> None:
     """Make so many pairs over connections that stay open. Raises LoadError for what it does not read."""
     address = f"{HOST}:{port}"
@@ -81,21 +75,10 @@ async def play(port: int, selects: tuple[bytes, ...], pairs: int) -> None:
 
     async def connection() -> None:
         reader, writer = await asyncio.open_connection(HOST, port)
-
-        async def answer(path: str, body: bytes) -> bytes:
-            writer.write(encode(path, address, body))
-            received, reply = bytearray(), None
-            while reply is None:
-                part = await reader.read(2**16)
-                assert part, "the server has closed a connection"
-                received += part
-                reply = take_reply(received)
-            assert reply[0] == httpx.codes.OK, reply[1]
-            return reply[1]
-
         for body in bodies:  # shared: each connection takes the next one
-            decision_id = orjson.loads(await answer("/select", body))["decision_id"]
-            await answer("/reward", orjson.dumps({"decision_id": decision_id, "reward": 0.5}))
+            decision = orjson.loads(await exchange(reader, writer, encode("/select", address, body)))
+            reward = orjson.dumps({"decision_id": decision["decision_id"], "reward": 0.5})
+            await exchange(reader, writer, encode("/reward", address, reward))
         writer.close()
 
     await asyncio.gather(*(connection() for _ in range(CONNECTIONS)))

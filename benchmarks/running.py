@@ -15,6 +15,7 @@ from typing import Literal
 import httpx
 import numpy as np
 import orjson
+import psutil
 
 from benchmarks.load import Job, Kind, run_job
 from tests.servers import HOST, Postgres, Server, migrate
@@ -173,3 +174,8 @@ def _run_wrk(
     found = orjson.loads(done.stdout.splitlines()[-1])
     failures = found["failed"] + found["broken"]
     return Run(found["completed"] / found["seconds"], found["p50_ms"], found["p99_ms"], failures)
+
+
+def processor_seconds(process: psutil.Process) -> float:
+    """Of a process and its children, user and system."""
+    return sum(sum(one.cpu_times()[:2]) for one in (process, *process.children(recursive=True)))
