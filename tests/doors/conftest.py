@@ -11,12 +11,11 @@ from typing import Any
 import httpx
 import pytest
 
+from tests import node
 from tests.api.contract import multi_armed, ok
-from tests.machine import missing
 from tests.servers import ROOT, Server, clean_environment
 
 HERE = Path(__file__).resolve().parent / "openfeature"
-INSTALL_SECONDS_MAX = 300
 STICKY = {"sticky_seconds": 86_400}
 VALUES: dict[str, list[Any]] = {
     "word": ["calm", "loud"],
@@ -62,25 +61,11 @@ StartApplication = Callable[..., Application]
 @pytest.fixture(scope="session")
 def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the programs and their locked packages; without Node or a registry the test is skipped."""
-    if shutil.which("npm") is None or shutil.which("node") is None:
-        missing("node and npm are not installed")
     folder = tmp_path_factory.mktemp("openfeature")
     for path in HERE.glob("*.js*"):
         shutil.copy(path, folder)
-    for command in (["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"], ["npm", "run", "--silent", "bundle"]):
-        done = subprocess.run(
-            command,
-            cwd=folder,
-            env=clean_environment(),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=INSTALL_SECONDS_MAX,
-            check=False,
-        )
-        if done.returncode != 0 and command[1] == "ci":
-            missing(f"the packages of package-lock.json cannot be installed: {done.stderr}")
-        assert done.returncode == 0, done.stderr
+    node.install(folder)
+    node.run(["npm", "run", "--silent", "bundle"], folder)
     return folder
 
 

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from prudent.__main__ import app
 from prudent.api.doors.rank_requests import as_id, event_id_of
+from tests import node
 from tests.api.contract import Json, new_id, ok
 from tests.machine import missing
 from tests.servers import Server, clean_environment
@@ -67,13 +68,9 @@ def prepare_python(_folder: Path) -> list[str | Path]:
 
 def prepare_node(folder: Path) -> list[str | Path]:
     """How to run the JavaScript client's program; without Node or a registry the test is skipped."""
-    if shutil.which("npm") is None or shutil.which("node") is None:
-        missing("node and npm are not installed")
     for path in HERE.glob("*.js*"):
         shutil.copy(path, folder)
-    done = run(["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts"], folder)
-    if done.returncode != 0:
-        missing(f"the packages of package-lock.json cannot be installed: {done.stderr}")
+    node.install(folder)
     return ["node", "quickstart.js"]
 
 

@@ -17,6 +17,7 @@ from prudent.demo import DEMO, HISTORY, MORE, TRIAL, delivery
 from prudent.preflight import first_free_port
 from tests.api.keys import ADMIN_KEY
 from tests.conftest import MakeServer
+from tests.machine import missing
 from tests.servers import HOST, Server, clean_environment
 
 WAIT_SECONDS = 120
@@ -85,10 +86,11 @@ def test_the_demos_couriers_are_what_is_said_of_them() -> None:
     assert set(rewards["bold"]) == {0.9, -1.0}
 
 
-@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 @pytest.mark.parametrize("with_key", [False, True])
 def test_what_the_demo_prints_can_be_pasted(make_server: MakeServer, sqlite_database: str, with_key: bool) -> None:
     """The first command that a newcomer pastes was answered 401."""
+    if shutil.which("curl") is None:
+        missing("curl is not installed")
     environment = {"PRUDENT_ADMIN_KEY": ADMIN_KEY} if with_key else {}
     server = make_server(sqlite_database, arguments=["--demo"], environment=environment)
     printed = server.log()
