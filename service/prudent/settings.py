@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from prudent.environment import NOT_SETTINGS, PREFIX
-from prudent.identifiers import ID_PATTERN
+from prudent.identifiers import is_id
 
 _ORIGIN = re.compile(r"https?://([a-z0-9-]+(\.[a-z0-9-]+)*|\[[0-9a-f:]+\])(:[0-9]{1,5})?")
 """As browsers send it: in lower case, and without a slash at the end."""
@@ -45,7 +45,7 @@ def _names(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     names = tuple(name for name in map(str.strip, value.split(",")) if name)
-    wrong = next((name for name in names if not re.fullmatch(ID_PATTERN, name)), None)
+    wrong = next((name for name in names if not is_id(name)), None)
     if wrong is not None:
         raise ValueError(f"must be ids of campaigns, separated by commas: {wrong!r} cannot be one")
     if len(names) > NAMED_MAX:

@@ -1,7 +1,6 @@
 """What the commands share: where they print, the options that name a database or a server, and how they fail."""
 
 import os
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -9,7 +8,7 @@ import typer
 from rich.console import Console
 
 from prudent.environment import API_KEY_FILE_VARIABLE, API_KEY_VARIABLE, ENVIRONMENT_FILE_VARIABLE, PREFIX
-from prudent.identifiers import ID_PATTERN
+from prudent.identifiers import is_id
 
 if TYPE_CHECKING:
     from prudent.settings import Settings
@@ -82,7 +81,7 @@ def fail(message: str) -> NoReturn:
 
 def checked_id(campaign_id: str) -> str:
     """A campaign's id, which becomes part of a URL; ends the program if it is not valid."""
-    if not re.fullmatch(ID_PATTERN, campaign_id) or campaign_id in {".", ".."}:
+    if not is_id(campaign_id) or campaign_id in {".", ".."}:
         fail(f"{campaign_id!r} is not a valid id: use 1 to 128 letters, digits and . _ ~ -")
     return campaign_id
 

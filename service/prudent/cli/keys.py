@@ -49,8 +49,9 @@ def create(
     key = new_key()
     now = _change(CreateKey(name, role, note, digest_of(key.encode()), ending_of(key)), database_url)
     if as_json:
-        described = {"name": name, "role": role, "ending": ending_of(key), "note": note}
-        _print_json({"key": key, **described, "created_at": _instant(now), "revoked_at": None})
+        from prudent.store.keys import KeyRow
+
+        _print_json({"key": key, **_described(KeyRow(name, role, ending_of(key), note, now, None))})
         return
     inform(f"The key of {name} ({role}). It is not shown again:")
     typer.echo(key)

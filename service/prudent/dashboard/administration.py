@@ -15,11 +15,11 @@ from prudent.dashboard import creation
 from prudent.dashboard.confirmation import Confirmations, Question, Step, seen
 from prudent.dashboard.formatting import shortened
 from prudent.dashboard.forms import Field, Values, parsed
-from prudent.dashboard.queries import is_id
 from prudent.dashboard.rendering import Pages, address, page
 from prudent.dashboard.rules import rules
 from prudent.dashboard.trail import LISTED_MAX, changes
 from prudent.errors import ConflictError, NotFoundError
+from prudent.identifiers import is_id
 from prudent.ledger.access import LedgerAccess
 from prudent.ledger.administration import CampaignRecord, find_record
 from prudent.ledger.commands import AddArm, ArmStatus, CampaignStatus, ChangeArm, ChangeCampaign, CreateCampaign

@@ -1,10 +1,9 @@
 """The button on the demo's page that sends more parcels, so that a newcomer sees it learn."""
 
 from fastapi import APIRouter, Request, Response
-from fastapi.responses import RedirectResponse
 
 from prudent.dashboard.forms import read_form
-from prudent.dashboard.rendering import HEADERS, Pages, page
+from prudent.dashboard.rendering import Pages, address, page, see
 from prudent.demo import send_more_parcels
 from prudent.ledger.access import LedgerAccess
 
@@ -17,6 +16,6 @@ def demo_routes(ledger: LedgerAccess, pages: Pages) -> APIRouter:
     async def send(request: Request) -> Response:
         await read_form(request)
         await send_more_parcels(ledger)
-        return RedirectResponse(f"{request.scope.get('root_path', '')}/dashboard/campaigns/demo", 303, HEADERS)
+        return see(address(request, "campaigns", "demo"))
 
     return router

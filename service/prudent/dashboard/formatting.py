@@ -73,9 +73,9 @@ def count(value: int) -> str:
     return f"{value:,}"
 
 
-def plural(value: int, noun: str) -> str:
-    """A count with its noun: 1 reward, 2,000 rewards."""
-    return f"{value:,} {noun}{'' if value == 1 else 's'}"
+def plural(value: int, noun: str, nouns: str | None = None) -> str:
+    """A count with its noun: 1 reward, 2,000 rewards. nouns: of the plural, if an s does not make it."""
+    return f"{value:,} {noun if value == 1 else nouns or f'{noun}s'}"
 
 
 def percent(share: float | None) -> str:

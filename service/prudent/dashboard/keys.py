@@ -1,4 +1,4 @@
-"""API keys in the browser: who has one, a new one, and its end."""
+"""API keys in the browser: list, create and revoke them."""
 
 from collections.abc import Sequence
 

@@ -12,12 +12,13 @@ from prudent.dashboard import formatting
 from prudent.dashboard.arms import SHOWN_MAX, added, arm_table
 from prudent.dashboard.campaign_view import decision_view, health
 from prudent.dashboard.overview import LISTED_MAX, Overview, read_list
-from prudent.dashboard.queries import Queries, is_id
+from prudent.dashboard.queries import Queries
 from prudent.dashboard.rendering import HEADERS, Pages, asks_for_keys, base_address, curl, page
 from prudent.dashboard.rules import rules
 from prudent.dashboard.trend import COMPARED_FROM
 from prudent.dashboard.try_select import make_form, read_request
 from prudent.errors import NotFoundError
+from prudent.identifiers import is_id
 from prudent.ledger.access import LedgerAccess
 from prudent.ledger.missing import no_campaign
 from prudent.store.read_pool import Reader

@@ -1,7 +1,6 @@
 """What the pages read: rows of the tables in the read pool's threads, the model's numbers as ``/model`` has them."""
 
 import asyncio
-import re
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
@@ -14,7 +13,7 @@ from prudent.dashboard.campaign_view import CampaignView, make_view
 from prudent.dashboard.overview import Overview, read_overview, usual_request
 from prudent.dashboard.trail import SHOWN_MAX, Change, changes
 from prudent.errors import CommandError, QuarantinedError, UnavailableError
-from prudent.identifiers import ID_PATTERN
+from prudent.identifiers import is_id
 from prudent.ledger.access import LedgerAccess
 from prudent.ledger.commands import Describe, Preview, Select
 from prudent.ledger.missing import no_campaign
@@ -24,6 +23,7 @@ from prudent.reporting.changes import describe_changes
 from prudent.reporting.holdout import HoldoutReport, read_groups, report_holdout
 from prudent.reporting.policies import PolicyReport, policy_of
 from prudent.store import campaigns, decisions, reports, trail
+from prudent.store.campaigns import CampaignRow
 from prudent.store.read_pool import Reader
 from prudent.store.reports import RewardedDecision
 
@@ -94,11 +94,6 @@ class Stamp(NamedTuple):
     head: int
     newest: tuple[int, str] | None
 
-    @property
-    def settings(self) -> tuple[int, int, str]:
-        """What people change: a page that was read before is not shown for a moment longer."""
-        return self.key, self.revision, self.status
-
 
 class Queries:
     """Reads campaigns, and caches them for a moment, so that many readers of a page cost no more than one."""
@@ -115,7 +110,7 @@ class Queries:
         """All that the campaign's page shows. Raises NotFoundError and QuarantinedError."""
         try:
             stamp, campaign = await self._stamped(campaign_id)
-            return await self._cache.get(("view", *stamp.settings), stamp, lambda: self._view(campaign))
+            return await self._cache.get(("view", *_settings_of(stamp)), stamp, lambda: self._view(campaign))
         except BAD_ROWS:  # the page is made of the rows that the model is made of
             await self._ledger.submit(Describe(campaign_id))
             raise
@@ -127,9 +122,8 @@ class Queries:
 
     def forget(self, campaign: Overview) -> None:
         """Show the campaign as it is: somebody who has sent a reward by hand wants to see it, whatever a page costs."""
-        settings = campaign.row.key, campaign.row.revision, campaign.row.status
         for part in ("view", "overview"):
-            self._cache.forget((part, *settings))
+            self._cache.forget((part, *_settings_of(campaign.row)))
 
     async def changes(self, campaign: Overview) -> list[Change]:
         """The campaign's latest changes by people, as they are now."""
@@ -149,7 +143,7 @@ class Queries:
         async def make() -> Overview | None:
             return await self._read(read_overview, campaign_id)
 
-        campaign = await self._cache.get(("overview", *stamp.settings), stamp, make)
+        campaign = await self._cache.get(("overview", *_settings_of(stamp)), stamp, make)
         if campaign is None:
             raise await self._read(no_campaign, campaign_id)
         return stamp, campaign
@@ -191,9 +185,9 @@ class Queries:
             return None  # the campaign changed after the tables were read; the next refresh is right
 
 
-def is_id(text: str) -> bool:
-    """Whether the text has the form of an id; nothing else may reach the database."""
-    return re.fullmatch(ID_PATTERN, text) is not None
+def _settings_of(campaign: Stamp | CampaignRow) -> tuple[int, int, str]:
+    """What people change: a page that was read before is not shown for a moment longer."""
+    return campaign.key, campaign.revision, campaign.status
 
 
 def _read_stamp(connection: Connection, campaign_id: str) -> Stamp | None:

@@ -51,7 +51,7 @@ def _features(configuration: CampaignConfiguration) -> str:
 
 def _feature(one: Features) -> str:
     if isinstance(one, CategoryFeature):
-        return f"{one.name} ({plural(one.positions, 'category').replace('categorys', 'categories')})"
+        return f"{one.name} ({plural(one.positions, 'category', 'categories')})"
     if isinstance(one, CyclicFeature):
         return f"{one.name} (cyclic, period {one.period:g})"
     return f"{one.name} ({one.kind})"

@@ -11,7 +11,6 @@ from urllib.parse import urlencode
 import numpy as np
 import orjson
 from fastapi import APIRouter, Request, Response
-from fastapi.responses import RedirectResponse
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
@@ -28,7 +27,7 @@ from prudent.dashboard.drawing import Chart
 from prudent.dashboard.forms import read_form
 from prudent.dashboard.overview import COLOURS, Overview, usual_features
 from prudent.dashboard.queries import Queries
-from prudent.dashboard.rendering import HEADERS, Pages, asks_for_keys, base_address, curl, page, sentence, step
+from prudent.dashboard.rendering import Pages, address, asks_for_keys, base_address, curl, page, see, sentence
 from prudent.errors import ConflictError, InvalidCommandError
 from prudent.ledger.access import LedgerAccess
 from prudent.ledger.commands import Select
@@ -258,9 +257,7 @@ def try_routes(ledger: LedgerAccess, queries: Queries, pages: Pages) -> APIRoute
             return await answer(request, campaign, values, 422, sentence(error))
         # redirect to a GET, so that a reload records nothing
         query = urlencode(values | {"decision": decision.row.decision_id})
-        root = request.scope.get("root_path", "")
-        address = f"{root}/dashboard/campaigns/{step(campaign_id)}/try?{query}#decision"
-        return RedirectResponse(address, 303, HEADERS)
+        return see(f"{address(request, 'campaigns', campaign_id, 'try')}?{query}#decision")
 
     async def answer(
         request: Request, campaign: Overview, values: dict[str, str], status: int = 200, refusal: str | None = None

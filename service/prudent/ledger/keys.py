@@ -1,12 +1,10 @@
 """Commands that create and revoke API keys."""
 
-import re
-
 from sqlalchemy import Connection
 from sqlalchemy.exc import IntegrityError
 
 from prudent.errors import ConflictError, InvalidCommandError, NotFoundError
-from prudent.identifiers import ID_PATTERN
+from prudent.identifiers import is_id
 from prudent.ledger.commands import CreateKey, RevokeKey
 from prudent.store import keys
 from prudent.store.keys import KeyRow
@@ -16,7 +14,7 @@ NOTE_MAX = 200
 
 def check_key(name: str, note: str) -> None:
     """Raise InvalidCommandError for a name or a note that no key can have."""
-    if not re.fullmatch(ID_PATTERN, name):
+    if not is_id(name):
         raise InvalidCommandError(f"{name!r} is not a name: use 1 to 128 letters, digits and . _ ~ -", field="name")
     if len(note) > NOTE_MAX or not note.isprintable():
         raise InvalidCommandError(f"must have at most {NOTE_MAX} characters, all of them printable", field="note")

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import TypeAdapter
 from sqlalchemy import Connection
 
-from prudent.api.doors.persistence import persistently
+from prudent.api.doors.persistence import persistently, settled
 from prudent.api.doors.rank_requests import (
     OF_SLOT,
     MultiSlotRankRequest,
@@ -26,7 +26,7 @@ from prudent.api.doors.rank_requests import (
 from prudent.api.doors.ranking import Loop, Shape, allowed_in, ranking_of, select_of, shape_of
 from prudent.campaigns import AlgorithmChange, CampaignConfiguration, stored
 from prudent.clock import Clock, DecisionIds
-from prudent.errors import ConflictError, InvalidCommandError, LateRewardError, NotFoundError, UnavailableError
+from prudent.errors import ConflictError, InvalidCommandError, LateRewardError, NotFoundError
 from prudent.ledger.access import LedgerAccess
 from prudent.ledger.commands import Activate, Author, ChangeCampaign, Command, Reward, Select
 from prudent.ledger.missing import no_campaign
@@ -158,14 +158,10 @@ class Loops:
         return decision
 
     async def _submit_all(self, commands: Sequence[Command]) -> list[Any]:
-        """Results, and CommandErrors in the place of those that failed."""
+        """Results, and errors in the place of those that failed."""
 
         async def attempt() -> list[Any]:
-            outcomes = await self._ledger.submit_all(commands)
-            for outcome in outcomes:
-                if isinstance(outcome, UnavailableError):
-                    raise outcome
-            return outcomes
+            return settled(await self._ledger.submit_all(commands))
 
         outcomes = await persistently(attempt, PATIENCE_SECONDS)
         return [NotFoundError(NO_EVENT) if isinstance(one, NotFoundError) else one for one in outcomes]

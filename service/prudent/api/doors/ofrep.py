@@ -4,7 +4,6 @@ What the SDKs need of an answer is in docs/openfeature.md.
 """
 
 import asyncio
-import re
 from functools import partial
 from hashlib import blake2b
 from typing import Any, Literal
@@ -15,7 +14,7 @@ from pydantic import BaseModel, Field
 from starlette.types import Scope
 
 from prudent.api.decisions import Errand
-from prudent.api.doors.persistence import persistently
+from prudent.api.doors.persistence import persistently, settled
 from prudent.api.problems import describe_error
 from prudent.api.rendering import JsonReply, explores, json_reply
 from prudent.api.requests import EvaluationRequest, documented
@@ -23,8 +22,8 @@ from prudent.api.server.authentication import ROLE
 from prudent.api.server.bodies import Bodies, Raw
 from prudent.api.server.middleware import Headers
 from prudent.clock import Clock, DecisionIds
-from prudent.errors import NotFoundError, QuarantinedError, UnavailableError
-from prudent.identifiers import ID_PATTERN
+from prudent.errors import NotFoundError
+from prudent.identifiers import is_id
 from prudent.ledger.access import LedgerAccess
 from prudent.ledger.commands import Evaluate
 from prudent.ledger.flags import CLIENT_SIDE_MAX
@@ -38,7 +37,6 @@ Reason = Literal["STATIC", "TARGETING_MATCH", "SPLIT", "DISABLED"]
 """Of those that the SDKs know."""
 ErrorCode = Literal["FLAG_NOT_FOUND", "TARGETING_KEY_MISSING", "INVALID_CONTEXT", "PARSE_ERROR", "GENERAL"]
 NO_FLAG = "there is no such flag"
-_KEY = re.compile(ID_PATTERN.encode())
 
 
 class FlagMetadata(BaseModel):
@@ -90,7 +88,7 @@ class Flags:
 
     def command(self, key: str, asked: EvaluationRequest, *, is_deferred: bool) -> Evaluate:
         """The evaluation as a command, which may be submitted again. Raises NotFoundError for no campaign's id."""
-        if not re.fullmatch(ID_PATTERN, key):
+        if not is_id(key):
             raise NotFoundError(f"{NO_FLAG}: its key is the id of a campaign")
         subject, attributes = asked.subject_and_attributes
         return Evaluate(
@@ -116,10 +114,7 @@ class Flags:
         async def attempt() -> dict[str, Any]:
             keys = await self._read(find_client_side, CLIENT_SIDE_MAX)
             outcomes = await self._ledger.submit_all([self.command(key, asked, is_deferred=True) for key in keys])
-            for outcome in outcomes:
-                if isinstance(outcome, UnavailableError) and not isinstance(outcome, QuarantinedError):
-                    raise outcome
-            return dict(zip(keys, outcomes, strict=True))
+            return dict(zip(keys, settled(outcomes), strict=True))
 
         return await persistently(attempt)
 
@@ -131,10 +126,9 @@ class Flags:
 
     def start(self, url: bytes, headers: Headers, body: Raw) -> Errand | None:
         """Submit an evaluation; None, or any exception, if the application must answer it."""
-        name = url[url.rfind(b"/") + 1 :]
-        if not _KEY.fullmatch(name) or any(header == b"origin" for header, _ in headers):
+        if any(header == b"origin" for header, _ in headers):
             return None
-        key = name.decode()
+        key = url[url.rfind(b"/") + 1 :].decode()
         command = self.command(key, self._validate(body), is_deferred=False)
         return Errand(asyncio.ensure_future(self.evaluate(command)), partial(_respond, key))
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from prudent.errors import QuarantinedError, UnavailableError
 
@@ -34,3 +34,11 @@ async def persistently(attempt: Callable[[], Awaitable[T]], seconds: float = ANS
                 pause *= 2
     except TimeoutError:
         raise given_up from None
+
+
+def settled(outcomes: list[Any]) -> list[Any]:
+    """Outcomes of commands as they are, unless one may be another one later. Raises UnavailableError then."""
+    for outcome in outcomes:
+        if isinstance(outcome, UnavailableError) and not isinstance(outcome, QuarantinedError):
+            raise outcome
+    return outcomes
