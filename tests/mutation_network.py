@@ -91,19 +91,19 @@ NETWORK = (
         "a form of another session is taken",
         "prudent.dashboard.forms:read_own_form",
         skip_branch("not sessions.is_form_token(values.pop(TOKEN, ''), session)"),
-        "tests/dashboard/test_work.py::test_a_form_that_is_not_ours_changes_nothing",
+        "tests/dashboard/work/test_access.py::test_a_form_that_is_not_ours_changes_nothing",
     ),
     Mutation(
         "a form is carried out before it is confirmed",
         "prudent.dashboard.confirmation:Confirmations.add",
         replace("CONFIRMED in values", "True"),
-        "tests/dashboard/test_work.py::test_a_campaign_is_made_as_the_api_makes_it",
+        "tests/dashboard/work/test_campaigns.py::test_a_campaign_is_made_as_the_api_makes_it",
     ),
     Mutation(
         "a writer manages campaigns",
         "prudent.security.keys:role_needed",
         replace("'admin'", "'writer'"),
-        "tests/dashboard/test_work.py::test_only_an_admin_changes_anything",
+        "tests/dashboard/work/test_access.py::test_only_an_admin_changes_anything",
     ),
     Mutation(
         "an erasure leaves the ids in the trail",

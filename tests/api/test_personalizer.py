@@ -1,6 +1,5 @@
 """The retired Personalizer's protocol, call by call: what its clients send, and what they must be told."""
 
-import re
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -8,11 +7,8 @@ from typing import Any
 import httpx
 import psycopg
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from prudent.api.doors.rank_requests import as_id, as_name, event_id_of, slot_id_of
-from prudent.identifiers import ID_PATTERN
+from prudent.api.doors.rank_requests import as_id, event_id_of, slot_id_of
 from tests.api.contract import Json, create, disjoint, multi_armed, new_id, ok, problem, select
 from tests.api.keys import ADMIN_KEY, make_key
 from tests.api.test_operations import samples
@@ -380,22 +376,3 @@ def test_an_endpoint_may_have_any_form_that_its_clients_need(api: httpx.Client) 
     refused(api.post("/personalizer/v1.0/rank", json=RANK), 404)
     refused(api.post("/personalizer/v1.0/rank?campaign=nobody", json=RANK), 404)
     refused(api.post("/personalizer/v1.0/rank?campaign=a%2Fb", json=RANK), 404)
-
-
-@given(st.lists(st.text(min_size=1, max_size=256), min_size=2, max_size=5, unique=True))
-def test_every_text_has_an_id_of_its_own(names: list[str]) -> None:
-    """Two actions would be one arm, or an action could not be asked for at all."""
-    for make in (as_id, lambda name: event_id_of("c", name), lambda name: slot_id_of("c" * 128, "e", name)):
-        ids = [make(name) for name in names]
-        assert all(re.fullmatch(ID_PATTERN, one) and one not in {".", ".."} for one in ids)
-        assert len(set(ids)) == len(names)
-    for name in names:
-        assert as_name(as_id(name)) == name or "~-" in as_id(name)
-
-
-def test_plain_names_are_their_own_ids() -> None:
-    """Nobody would find an arm or an event again that was called otherwise."""
-    assert as_id("Red-Polo_Shirt.432") == "Red-Polo_Shirt.432"
-    assert as_id("ice cream") == "ice~20cream"
-    assert event_id_of("meals", "75269AD0") == "meals~~75269AD0"
-    assert slot_id_of("meals", "75269AD0", "hero") == "meals~~75269AD0~_hero"
