@@ -238,7 +238,9 @@ class Calls:
     def evaluate_flag(self, key: str, context: Mapping[str, Any]) -> Call[Flag]:
         """A decision in the form of OFREP."""
         path = f"/ofrep/v1/evaluate/flags/{quote(key, safe='')}"
-        return _parse(Flag, (yield from self.in_time("POST", path, {"context": dict(context)})))
+        # OFREP has no decision_id: without a targeting key each attempt would be a decision of its own
+        attempts = None if context.get("targetingKey") else 1
+        return _parse(Flag, (yield from self.in_time("POST", path, {"context": dict(context)}, attempts=attempts)))
 
     def get_decision(self, decision_id: str) -> Call[StoredDecision]:
         """A decision as it was answered."""

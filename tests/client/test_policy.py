@@ -52,6 +52,21 @@ def test_a_busy_server_is_asked_again_when_it_says(scripted: Script, play: Playe
     assert play.waited == [2.0, 2.0]
 
 
+@pytest.mark.parametrize(("context", "attempts"), [({"targetingKey": "u"}, 2), ({"age": 3}, 1), ({}, 1)])
+def test_a_flag_for_nobody_is_evaluated_once(
+    scripted: Script, play: Player, context: dict[str, Any], attempts: int
+) -> None:
+    """With a targeting key the decision stands; without one a second attempt would be another decision."""
+    flag = answer({"key": "f", "value": 1, "variant": "a", "reason": "SPLIT"})
+    scripted.answers = [None, flag] if attempts == 2 else [None]
+    if attempts == 2:
+        assert play(scripted.url, lambda client: client.evaluate_flag("f", context)).value == 1
+    else:
+        with pytest.raises(prudent_client.UnreachableError):
+            play(scripted.url, lambda client: client.evaluate_flag("f", context))
+    assert len(scripted.requests) == attempts
+
+
 @pytest.mark.parametrize(
     ("retry_after", "least", "most"),
     [
