@@ -21,6 +21,8 @@ def rules(configuration: CampaignConfiguration) -> list[Rule]:
         found.append(("Exploration", number(algorithm.exploration)))
     if algorithm.budget is not None:
         found.append(("Budget", f"at most {percent(algorithm.budget)} of the decisions explore"))
+    if (baseline := algorithm.baseline) is not None:
+        found.append(("Baseline", f"worth at most {percent(baseline.tolerance)} less than {baseline.arm_id} alone"))
     if algorithm.forgetting is not None:
         found.append(("Forgets", f"half of a weight after {count(algorithm.forgetting.half_life)} later observations"))
     found += _of_rewards(configuration.reward)
