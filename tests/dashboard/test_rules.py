@@ -23,7 +23,7 @@ def test_every_dial_that_is_turned_is_named() -> None:
     )
     said = dict(rules(resolve(configuration)))
     assert said["Features"] == "town (2 categories); of the request, a model per arm"
-    assert said["Exploration"] == "0.5"
+    assert said["Exploration"] == "0.500"
     assert said["Budget"] == "at most 10% of the decisions explore"
     assert said["Baseline"] == "worth at most 20% less than control alone"
     assert said["Forgets"] == "half of a weight after 1,000 later observations"
