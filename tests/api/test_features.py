@@ -288,11 +288,18 @@ def test_an_array_says_too_little_for_categories(api: httpx.Client, fields: Json
 
 
 @on_sqlite
-def test_names_need_a_schema(api: httpx.Client) -> None:
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        ({"type": "disjoint", "dimension": 2}, "send an array of 2 numbers, or create a campaign with model.features"),
+        ({"type": "multi-armed"}, "send none, since it is multi-armed, or create a campaign with model.features"),
+    ],
+)
+def test_names_need_a_schema(api: httpx.Client, model: Json, words: str) -> None:
     """The message would not say what to do."""
-    campaign_id = create(api, named(model={"type": "disjoint", "dimension": 2}))
+    campaign_id = create(api, named(model=model))
     found = problem(api.post("/select", json={"campaign_id": campaign_id, "context": {"age": 3}}), 422)
-    assert "send an array of 2 numbers, or create a campaign with model.features" in found["detail"]
+    assert words in found["detail"]
 
 
 @on_sqlite

@@ -151,7 +151,8 @@ def test_restricted_candidates_are_left_out(server: Server, client: httpx.Client
         (["CSV"], "line 1: is not the header of an exported campaign"),
         (["ARRAY"], "line 1: is not the header of an exported campaign"),
         (["CUT"], "the file ends before its trailer"),
-        (["FILE", "--level", "2"], "level 2: risk.expectile.level: "),
+        (["FILE", "--level", "2"], "level 2: risk.level: must be at most 0.999999, not 2"),
+        (["FILE", "--configuration", "FLOOR"], "FLOOR: algorithm.flor: unknown field: did you mean floor?"),
         (["FILE", "--gamma", "-1"], "gamma -1: reward.minimum: the entropic measure needs both reward bounds"),
         (["FILE", "--configuration", "MODEL"], "MODEL: model: only risk, algorithm, reward can be changed"),
         (["FILE", "--configuration", "CSV"], "CSV: is not JSON"),
@@ -165,6 +166,7 @@ def test_mistakes_are_one_line(exported: Path, tmp_path: Path, arguments: list[s
         "CSV": b"arm,reward\na,1\n",
         "ARRAY": b'[{"arm": "a"}]\n',
         "CUT": b"".join(lines[:-1]),
+        "FLOOR": b'{"algorithm": {"flor": 0.1}}',
         "MODEL": b'{"model": {"type": "multi-armed"}}',
     }
     for name, content in contents.items():

@@ -160,9 +160,9 @@ class RowReader:
         if not isinstance(given, dict):
             return self._check_array(given, field, columns, context)
         if not self.is_named:
+            allowed = f"an array of {self._dimension} numbers" if self._dimension else "none, since it is multi-armed"
             raise InvalidCommandError(
-                f"this campaign's features have no names: send an array of {self._dimension} numbers, or create a "
-                "campaign with model.features",
+                f"this campaign has no features by name: send {allowed}, or create a campaign with model.features",
                 field=field,
             )
         return np.array(self._values(given, field, columns, draft))

@@ -104,6 +104,9 @@ def _changes(path: Path) -> dict[str, Any]:
 
 def _others(log: "CampaignLog", risks: list[tuple[str, dict[str, Any]]], *, greedy: bool) -> "list[OtherPolicy]":
     """The configurations to judge, each with its own name."""
+    from pydantic import ValidationError
+
+    from prudent.api.problems import describe_validation
     from prudent.errors import InvalidCommandError
     from prudent.evaluation.evaluation import OtherPolicy
     from prudent.evaluation.policies import reconfigured
@@ -112,6 +115,8 @@ def _others(log: "CampaignLog", risks: list[tuple[str, dict[str, Any]]], *, gree
     for name, changes in risks:
         try:
             others.append(OtherPolicy(name, reconfigured(log.configuration, changes)))
+        except ValidationError as error:
+            fail(f"{name}: {describe_validation(error)['detail']}")
         except InvalidCommandError as error:
             fail(f"{name}: {error.message if error.field is None else f'{error.field}: {error.message}'}")
     if greedy:

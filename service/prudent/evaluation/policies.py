@@ -2,8 +2,6 @@
 
 from typing import Any
 
-from pydantic import ValidationError
-
 from prudent.campaigns import Algorithm, CampaignConfiguration, InvalidConfigurationError, resolve
 from prudent.errors import InvalidCommandError
 
@@ -14,7 +12,8 @@ CHANGES = ("risk", "algorithm", "reward")
 def reconfigured(base: CampaignConfiguration, changes: dict[str, Any]) -> CampaignConfiguration:
     """The same campaign with another `risk`, and with the named fields of `algorithm` and `reward` replaced.
 
-    base: resolved. What it left to defaults is resolved anew. Raises InvalidCommandError.
+    base: resolved. What it left to defaults is resolved anew. Raises InvalidCommandError, and pydantic's
+    ValidationError for values that no campaign can have.
     """
     for name in changes:
         if name not in CHANGES:
@@ -29,9 +28,6 @@ def reconfigured(base: CampaignConfiguration, changes: dict[str, Any]) -> Campai
     body["risk"] = changes.get("risk") or body["risk"]
     try:
         return resolve(CampaignConfiguration.model_validate(body))
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        raise InvalidCommandError(first["msg"], field=".".join(map(str, first["loc"]))) from None
     except InvalidConfigurationError as error:
         raise InvalidCommandError(error.message, field=error.field) from None
 
