@@ -45,6 +45,10 @@ LARGE = {
     "small-objects": (lambda: filled(b'{"items":[', b'{"a":1},', b"{}]}"), {422}),
     "empty-lists": (lambda: filled(b'{"items":[', b"[],", b"{}]}"), {422}),
     "numbers-of-one-item": (lambda: filled(b'{"items":[{"campaign_id":"c","context":[', b"0,", b"0]}]}"), {413}),
+    "numbers-of-four-items": (
+        lambda: b'{"items":[%s]}' % b",".join([b'{"campaign_id":"c","context":[%s0]}' % (b"0," * 400_000)] * 4),
+        {200, 422},
+    ),
     "no-envelope": (lambda: b"{%s}" % unknown_fields(MIB // 4), {422}),
     "brackets": (lambda: b'{"items":[' + b"[" * BATCH_BYTES, {422}),
     "one-string": (lambda: filled(b'{"items":["', b"x", b'"]}'), {413}),

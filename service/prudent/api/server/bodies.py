@@ -134,9 +134,8 @@ class Bodies:
         worked = 0
         for item in self._items_of(body, envelope):
             text = to_json(item, inf_nan_mode="constants")  # a number out of range is its item's fault, not the batch's
-            limit = self._limits.body_bytes_max
-            if len(text) > limit:
-                raise BadBodyError(413, f"an item of a batch has at most {limit} bytes{_in_numbers(limit)}")
+            if len(text) > self._limits.body_bytes_max:
+                raise _too_large_item(self._limits.body_bytes_max)
             try:
                 values.append(convert(text))
             except ValidationError as error:
@@ -156,6 +155,8 @@ class Bodies:
             raise InvalidCommandError(
                 "has more lists, objects or fields than a batch of its size can have", field="body"
             )
+        if 0 < objects * self._limits.body_bytes_max < len(body):
+            raise _too_large_item(self._limits.body_bytes_max)  # now, as a list of digits takes nine times its size
         try:
             found = from_json(body)
         except ValueError:
@@ -290,6 +291,10 @@ def _check_head(
 
 def _too_large(bytes_max: int) -> BadBodyError:
     return BadBodyError(413, f"the body is larger than the limit of {bytes_max} bytes{_in_numbers(bytes_max)}")
+
+
+def _too_large_item(bytes_max: int) -> BadBodyError:
+    return BadBodyError(413, f"an item of a batch has at most {bytes_max} bytes{_in_numbers(bytes_max)}")
 
 
 def _in_numbers(bytes_max: int) -> str:
