@@ -18,7 +18,8 @@ import numpy as np
 
 from prudent.core.measures.mean import SquaredLoss
 from prudent.core.measures.measure import Measure
-from prudent.core.measures.stages import Stages, pseudo_interval
+from prudent.core.measures.samples import pseudo_interval
+from prudent.core.measures.stages import Stages
 
 
 @dataclass(frozen=True, slots=True)

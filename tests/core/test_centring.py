@@ -1,5 +1,6 @@
 """Rewards relative to a centre: choices must not depend on where the reward's zero lies, or on its unit."""
 
+import os
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from prudent.core.exploration import Standing, choose
 from prudent.core.measures import Expectile
 from prudent.core.policy import Policy
 
-ROUNDS, ARMS = 160, 4
+ROUNDS, ARMS = int(os.environ.get("SOAK_CENTRING", "160")), 4
 MODELS: list[dict[str, Any]] = [
     {"type": "multi-armed"},
     {"type": "disjoint", "dimension": 2},

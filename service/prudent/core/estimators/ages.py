@@ -8,7 +8,7 @@ import numpy as np
 
 from prudent.core.forgetting import HALF_LIVES_MAX
 from prudent.core.measures import Array, Loss
-from prudent.core.measures.measure import Real
+from prudent.core.measures.loss import Real
 
 
 class Ages:

@@ -6,10 +6,11 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from prudent.core.measures.loss import Array
 from prudent.core.measures.mean import SquaredLoss
-from prudent.core.measures.measure import Array, Measure, outcomes_of
+from prudent.core.measures.measure import Measure
 from prudent.core.measures.quantile import QuantileStages, check_level, share_in_words
-from prudent.core.measures.stages import pseudo_interval
+from prudent.core.measures.samples import outcomes_of, pseudo_interval
 
 
 @dataclass(frozen=True, slots=True)

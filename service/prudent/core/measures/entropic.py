@@ -7,7 +7,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from prudent.core.measures.measure import Loss, Measure, Real, outcomes_of
+from prudent.core.measures.loss import Loss, Real
+from prudent.core.measures.measure import Measure
+from prudent.core.measures.samples import outcomes_of
 from prudent.core.measures.score_lines import ExponentialLines
 
 EXPONENT_MAX = 30.0

@@ -6,7 +6,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from prudent.core.measures.measure import Measure, PiecewiseQuadraticLoss, Real, outcomes_of
+from prudent.core.measures.loss import PiecewiseQuadraticLoss, Real
+from prudent.core.measures.measure import Measure
+from prudent.core.measures.samples import outcomes_of
 
 
 @dataclass(frozen=True, slots=True)

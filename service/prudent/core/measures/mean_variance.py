@@ -7,9 +7,11 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from prudent.core.measures.loss import Array, Loss, Real
 from prudent.core.measures.mean import SquaredLoss
-from prudent.core.measures.measure import Array, Loss, Measure, Real, outcomes_of
-from prudent.core.measures.stages import Stages, pseudo_interval
+from prudent.core.measures.measure import Measure
+from prudent.core.measures.samples import outcomes_of, pseudo_interval
+from prudent.core.measures.stages import Stages
 
 FLOOR = 0.05
 """Of the spread of all residuals: a deviation that is estimated below it is taken for it."""

@@ -8,8 +8,10 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from prudent.core.measures.loss import Array
 from prudent.core.measures.mean import Mean, SquaredLoss
-from prudent.core.measures.measure import Array, Measure, outcomes_of
+from prudent.core.measures.measure import Measure
+from prudent.core.measures.samples import outcomes_of
 
 
 class Outcome(ABC):

@@ -8,16 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import bdtr, ndtr, ndtri
 
+from prudent.core.measures.loss import Array, Loss, Real
 from prudent.core.measures.mean import SquaredLoss
-from prudent.core.measures.measure import (
-    INTERVAL_COUNT_MIN,
-    INTERVAL_LEVEL,
-    Array,
-    Loss,
-    Measure,
-    Real,
-    outcomes_of,
-)
+from prudent.core.measures.measure import Measure
+from prudent.core.measures.samples import INTERVAL_LEVEL, is_too_little, outcomes_of
 from prudent.core.measures.stages import Stages
 
 BANDWIDTH_MIN = 0.01
@@ -199,13 +193,13 @@ class Quantile(Measure):
         """Return a 95% interval between two of the sorted values, which needs no density.
 
         The number of values below the quantile is binomial; the interval leaves out at most 2.5% on either side, so
-        that it holds the quantile of independent values of one law with probability at least 95%. None for fewer than
-        `INTERVAL_COUNT_MIN` values, where all are equal, and where the sample has no value that is surely below the
-        quantile, or above it. Source: Thompson 1936; David & Nagaraja 2003, Order Statistics, Section 7.1.
+        that it holds the quantile of independent values of one law with probability at least 95%. None where
+        `is_too_little`, and where the sample has no value that is surely below the quantile, or above it.
+        Source: Thompson 1936; David & Nagaraja 2003, Order Statistics, Section 7.1.
         """
-        count = len(values)
-        if count < INTERVAL_COUNT_MIN or float(np.ptp(values)) == 0.0:
+        if is_too_little(values):
             return None
+        count = len(values)
         below = bdtr(np.arange(count), count, self.level)
         tail = 0.5 - INTERVAL_LEVEL / 2
         # places, from 1, of the last value that is below with enough confidence, and of the first that is above

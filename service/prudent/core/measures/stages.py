@@ -8,14 +8,12 @@ quantile there is no stage two: its nuisance is what is sought.
 Source: the mathematics page, "Measures in two stages", after Rockafellar & Uryasev 2000 and Chernozhukov et al. 2018.
 """
 
-import math
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import stdtrit
 
-from prudent.core.measures.measure import INTERVAL_COUNT_MIN, INTERVAL_LEVEL, Array, Loss
+from prudent.core.measures.loss import Array, Loss
 
 CONSISTENCY = 1.4826
 """The standard deviation of a normal law is this times its median absolute deviation."""
@@ -58,15 +56,3 @@ def spread_of(residuals: Array, largest: float) -> float:
     deviations = np.abs(residuals - np.median(residuals))
     spread = max(CONSISTENCY * float(np.median(deviations)), 0.5 * float(deviations.mean()))
     return spread if spread > ROUNDING * largest else 0.0
-
-
-def pseudo_interval(pseudo: Array, risk: float) -> tuple[float, float] | None:
-    """Return the 95% interval of a mean of pseudo-rewards, around the risk; as `Measure.interval`.
-
-    pseudo: (n,), up to a constant, at the sample's own stage one: as they are orthogonal, its error does not count.
-    """
-    count = len(pseudo)
-    if count < INTERVAL_COUNT_MIN or float(np.ptp(pseudo)) == 0.0:
-        return None
-    half = float(stdtrit(count - 1, 0.5 + INTERVAL_LEVEL / 2) * pseudo.std(ddof=1)) / math.sqrt(count)
-    return (risk - half, risk + half) if math.isfinite(half) else None
