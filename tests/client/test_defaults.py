@@ -139,6 +139,7 @@ def select_many(kind: str, url: str) -> list[tuple[Decision, float]]:
     return asyncio.run(run())
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("server", SERVERS)
 @pytest.mark.parametrize("kind", ["sync", "async"])
 def test_a_default_comes_by_the_deadline(kind: str, server: str, promise: Promise) -> None:

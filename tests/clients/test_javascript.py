@@ -160,6 +160,7 @@ console.log(JSON.stringify(await OpenFeature.getClient().getStringDetails(flag, 
 """
 
 
+@pytest.mark.alone
 def test_a_default_comes_by_the_deadline(package: Package, promise: Promise) -> None:
     """A page would wait for a service that has stopped."""
     told = json.loads(run(["node", "built/deadlines.js", str(DEFAULTS)], package.source))

@@ -68,6 +68,7 @@ def quantile(values: list[float], share: float) -> float:
     return sorted(values)[min(len(values) - 1, int(share * len(values)))]
 
 
+@pytest.mark.alone
 def test_large_campaigns_do_not_hold_the_others(make_server: MakeServer, database_url: str, promise: Promise) -> None:
     """F3. A batch of 512 selects held all campaigns for a minute, and failed on PostgreSQL; so did readers of a model.
 

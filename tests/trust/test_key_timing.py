@@ -4,6 +4,8 @@ import gc
 import random
 import time
 
+import pytest
+
 from prudent.security.keys import KeyRing, digest_of, new_key
 from tests.promises import Promise, length
 
@@ -30,6 +32,7 @@ def superiority(first: list[int], second: list[int]) -> float:
     return (sum(ranks[one] for one in first) - count * (count + 1) / 2) / (count * len(second))
 
 
+@pytest.mark.alone
 def test_the_time_of_a_check_is_the_same_for_every_wrong_key(promise: Promise) -> None:
     """R23. Comparing keys by their characters would give one away, character by character.
 

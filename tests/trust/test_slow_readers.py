@@ -292,6 +292,7 @@ class Selecting:
         return (sum(self._counts) - before) / (time.monotonic() - started)
 
 
+@pytest.mark.alone
 def test_everything_at_once(make_server: MakeServer, sqlite_database: str, promise: Promise) -> None:
     """R21. Readers that stall, requests sent ahead and slow heads together: others go on, memory stays, and it ends."""
     share = length("ATTACKERS", 100) / 1_000
