@@ -2,14 +2,13 @@
 
 import asyncio
 import contextvars
+import json
 import os
 import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from math import isnan
 from typing import Any
@@ -28,15 +27,15 @@ from prudent_client import (
     UnreachableError,
 )
 from tests.client.conftest import Player
+from tests.client.deadlines import DEADLINE_SECONDS
 from tests.client.test_policy import BUSY, answer, decision
 from tests.conftest import Promise
 from tests.promises import length
 from tests.scripted import Script
-from tests.servers import HOST, clean_environment, free_port
+from tests.servers import HOST, ROOT, clean_environment, free_port
 
 DEFAULTS = length("DEFAULTS", 4)
-DEADLINE_SECONDS, LATE_SECONDS_MAX = 0.25, 0.1
-AT_ONCE = 10
+LATE_SECONDS_MAX = 0.1
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 200\r\n\r\n"
 REFUSAL = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n"
 Behaviour = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Any]
@@ -111,45 +110,19 @@ SERVERS = {
 }
 
 
-def select_many(kind: str, url: str) -> list[tuple[Decision, float]]:
-    """DEFAULTS decisions, some at once, each with the seconds that it took."""
-    if kind == "sync":
-        with (
-            Client(url, deadline_seconds=DEADLINE_SECONDS) as client,
-            ThreadPoolExecutor(AT_ONCE) as threads,
-        ):
-
-            def one(_: int) -> tuple[Decision, float]:
-                started = time.monotonic()
-                return client.select("c", default="usual"), time.monotonic() - started
-
-            return list(threads.map(one, range(DEFAULTS)))
-
-    async def run() -> list[tuple[Decision, float]]:
-        turn = asyncio.Semaphore(AT_ONCE)
-        async with AsyncClient(url, deadline_seconds=DEADLINE_SECONDS) as client:
-
-            async def one() -> tuple[Decision, float]:
-                async with turn:
-                    started = time.monotonic()
-                    return await client.select("c", default="usual"), time.monotonic() - started
-
-            return await asyncio.gather(*(one() for _ in range(DEFAULTS)))
-
-    return asyncio.run(run())
-
-
 @pytest.mark.alone
 @pytest.mark.parametrize("server", SERVERS)
 @pytest.mark.parametrize("kind", ["sync", "async"])
 def test_a_default_comes_by_the_deadline(kind: str, server: str, promise: Promise) -> None:
     """A page would wait for a service that has stopped, for as long as its time-outs add up to."""
     with SERVERS[server]() as url:
-        made = select_many(kind, url)
-    late = max(seconds for _, seconds in made) - DEADLINE_SECONDS
-    promise("late", f"{kind}, {server}: {len(made):,} defaults, at most {late:+.3f} s after the deadline")
-    assert {(one.arm_id, one.reason) for one, _ in made} == {("usual", "default")}
-    if len(made) >= 1_000:  # shorter runs share the machine with other tests
+        command = [sys.executable, "-m", "tests.client.deadlines", kind, url, str(DEFAULTS)]
+        told = subprocess.run(command, cwd=ROOT, env=clean_environment(), check=True, capture_output=True, text=True)
+    found = json.loads(told.stdout)
+    late = found["late_seconds"]
+    promise("late", f"{kind}, {server}: {found['made']:,} defaults, at most {late:+.3f} s after the deadline")
+    assert (found["made"], found["decisions"]) == (DEFAULTS, [["usual", "default"]])
+    if DEFAULTS >= 1_000:  # shorter runs share the machine with other tests
         assert late <= LATE_SECONDS_MAX
 
 
