@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -192,9 +193,9 @@ def browser() -> Iterator[Browser]:
         launched.close()
 
 
-@pytest.fixture
-def open_page(browser: Browser) -> Iterator[OpenPage]:
-    """Open a page: `open_page(url, size=PHONE, scheme="dark")`. At the end: no error, nothing from another host."""
+@contextmanager
+def opening(browser: Browser) -> Iterator[OpenPage]:
+    """What opens pages; at the end: no error, nothing from another host."""
     complaints: list[str] = []
     contexts = []
 
@@ -239,6 +240,13 @@ def open_page(browser: Browser) -> Iterator[OpenPage]:
     assert not complaints
 
 
+@pytest.fixture
+def open_page(browser: Browser) -> Iterator[OpenPage]:
+    """Open a page: `open_page(url, size=PHONE, scheme="dark")`."""
+    with opening(browser) as open_one:
+        yield open_one
+
+
 def open_all(page: Page) -> None:
     """Open whatever can be opened, so that it is looked at, too."""
     page.evaluate("() => document.querySelectorAll('details').forEach(one => { one.open = true; })")
@@ -263,6 +271,14 @@ def require_axe() -> Any:
     except ModuleNotFoundError as error:
         missing(f"{error.name} is not installed")
     return Axe()
+
+
+def assert_axe_finds_nothing(page: Page, scheme: Any) -> None:
+    """No rule of accessibility is broken in this scheme. The dark one differs from the light one in colours only."""
+    page.emulate_media(color_scheme=scheme)
+    rules = {} if scheme == "light" else {"runOnly": ["cat.color"]}
+    found = require_axe().run(page, options={"resultTypes": ["violations"], **rules}).response["violations"]
+    assert not [(one["id"], [node["html"][:120] for node in one["nodes"][:3]]) for one in found]
 
 
 def count_charts(page: Page) -> int:

@@ -1,9 +1,11 @@
 """The dashboard for whoever reads it differently: axe's rules, large text, a slow line, another zone."""
 
-import pytest
-from playwright.sync_api import Browser, Response, expect
+from collections.abc import Iterator
 
-from tests.dashboard.conftest import PAGES, WAIT_MS, OpenPage, open_all, require_axe
+import pytest
+from playwright.sync_api import Browser, Page, Response, expect
+
+from tests.dashboard.conftest import PAGES, PHONE, WAIT_MS, assert_axe_finds_nothing, open_all, opening
 from tests.servers import Server
 
 expect.set_options(timeout=WAIT_MS)
@@ -12,24 +14,42 @@ TWICE_AS_LARGE = (640, 450)
 FIRST_LOAD_BYTES_MAX = 150_000
 
 
+def resize(page: Page, size: tuple[int, int]) -> None:
+    """Give the window another size; what lies open stays so."""
+    page.set_viewport_size({"width": size[0], "height": size[1]})
+    open_all(page)
+
+
+@pytest.fixture(scope="module", params=PAGES)
+def page(request: pytest.FixtureRequest, site: Server, browser: Browser) -> Iterator[Page]:
+    """Each page, loaded once, with all of it open; tests change the scheme and the size of its window."""
+    with opening(browser) as open_page:
+        opened = open_page(site.url + request.param, expected="404")
+        open_all(opened)
+        yield opened
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("path", PAGES)
-def test_axe_finds_nothing(site: Server, open_page: OpenPage, path: str, scheme: str) -> None:
+def test_axe_finds_nothing(page: Page, scheme: str) -> None:
     """Text too pale to read, fields without names, a structure that a screen reader cannot follow."""
-    axe = require_axe()
-    page = open_page(site.url + path, scheme=scheme, expected="404")
-    open_all(page)
-    found = axe.run(page).response["violations"]
-    told = [(one["id"], [node["html"][:120] for node in one["nodes"][:3]]) for one in found]
-    assert not told
+    assert_axe_finds_nothing(page, scheme)
 
 
-@pytest.mark.parametrize("path", PAGES)
-def test_nothing_is_cut_off_at_twice_the_size(site: Server, open_page: OpenPage, path: str) -> None:
+def test_nothing_is_cut_off_at_twice_the_size(page: Page) -> None:
     """Whoever needs large text would have to push every line to and fro."""
-    page = open_page(site.url + path, size=TWICE_AS_LARGE, expected="404")
-    open_all(page)
+    resize(page, TWICE_AS_LARGE)
     assert page.evaluate("() => document.documentElement.scrollWidth") <= TWICE_AS_LARGE[0]
+
+
+def test_nothing_is_wider_than_a_phone(page: Page) -> None:
+    """On a phone one would have to push every line to and fro."""
+    resize(page, PHONE)
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= PHONE[0]
+    small = page.evaluate(
+        "() => [...document.querySelectorAll('main p, main td, main dd, main input, main .button')]"
+        ".filter(one => one.offsetParent && parseFloat(getComputedStyle(one).fontSize) < 12).length"
+    )
+    assert small == 0
 
 
 @pytest.mark.parametrize("path", [path for path in PAGES if "nowhere" not in path])

@@ -11,14 +11,11 @@ from playwright.sync_api import Browser, expect
 from tests.conftest import MakeServer
 from tests.dashboard.conftest import (
     HOSTILE,
-    PAGES,
-    PHONE,
     WAIT_MS,
     OpenPage,
     count_charts,
     couriers,
     focused,
-    open_all,
     play,
     post,
     run,
@@ -225,19 +222,6 @@ def test_a_service_that_is_gone_is_said_to_be(
     expect(page.locator("#live")).to_have_text("No response, retrying")
     server.start()
     expect(page.locator("#live")).to_have_text("Live")
-
-
-@pytest.mark.parametrize("path", PAGES)
-def test_nothing_is_wider_than_a_phone(site: Server, open_page: OpenPage, path: str) -> None:
-    """On a phone one would have to push every line to and fro."""
-    page = open_page(site.url + path, size=PHONE, expected="404")
-    open_all(page)
-    assert page.evaluate("() => document.documentElement.scrollWidth") <= PHONE[0]
-    small = page.evaluate(
-        "() => [...document.querySelectorAll('main p, main td, main dd, main input, main .button')]"
-        ".filter(one => one.offsetParent && parseFloat(getComputedStyle(one).fontSize) < 12).length"
-    )
-    assert small == 0
 
 
 def test_the_dark_scheme_reaches_page_and_charts(site: Server, open_page: OpenPage) -> None:

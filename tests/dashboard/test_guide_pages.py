@@ -1,9 +1,11 @@
 """The guide in a browser: on a phone, for whoever reads it differently, and without a script."""
 
-import pytest
-from playwright.sync_api import Browser, expect
+from collections.abc import Iterator
 
-from tests.dashboard.conftest import PHONE, WAIT_MS, WIDE, OpenPage, require_axe
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from tests.dashboard.conftest import PHONE, WAIT_MS, OpenPage, assert_axe_finds_nothing, opening
 from tests.servers import Server
 
 expect.set_options(timeout=WAIT_MS)
@@ -19,21 +21,23 @@ PAGES = (
 )
 
 
-@pytest.mark.parametrize("path", PAGES)
-def test_a_page_is_no_wider_than_a_phone(site: Server, open_page: OpenPage, path: str) -> None:
-    """A formula or a table that is wider scrolls by itself; with the page, every line would have to be pushed about."""
-    page = open_page(f"{site.url}/guide/{path}", size=PHONE)
-    assert page.evaluate("() => document.documentElement.scrollWidth") <= PHONE[0]
+@pytest.fixture(scope="module", params=PAGES)
+def page(request: pytest.FixtureRequest, site: Server, browser: Browser) -> Iterator[Page]:
+    """Each page, loaded once; tests change the scheme and the size of its window."""
+    with opening(browser) as open_page:
+        yield open_page(f"{site.url}/guide/{request.param}")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("path", PAGES)
-def test_axe_finds_nothing_in_the_guide(site: Server, open_page: OpenPage, path: str, scheme: str) -> None:
+def test_axe_finds_nothing_in_the_guide(page: Page, scheme: str) -> None:
     """Text too pale to read, regions that scroll and cannot be reached, a structure that nobody can follow."""
-    axe = require_axe()
-    page = open_page(f"{site.url}/guide/{path}", size=WIDE, scheme=scheme)
-    found = axe.run(page).response["violations"]
-    assert not [(one["id"], [node["html"][:120] for node in one["nodes"][:3]]) for one in found]
+    assert_axe_finds_nothing(page, scheme)
+
+
+def test_a_page_is_no_wider_than_a_phone(page: Page) -> None:
+    """A formula or a table that is wider scrolls by itself; with the page, every line would have to be pushed about."""
+    page.set_viewport_size({"width": PHONE[0], "height": PHONE[1]})
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= PHONE[0]
 
 
 def test_a_formula_can_be_read_on_a_phone(site: Server, open_page: OpenPage) -> None:
