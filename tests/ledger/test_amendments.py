@@ -14,6 +14,7 @@ from prudent.settings import Limits
 from prudent.store import log
 from tests.ledger.conftest import Worker
 from tests.ledger.replays import assert_live_equals_replay
+from tests.promises import length
 
 ESTIMATORS = {
     "linucb": {"name": "linucb"},
@@ -25,6 +26,7 @@ MEASURES = {
     "linucb-cr": {"measure": "expectile", "level": 0.2},
     "linucb-onepass-cr": {"measure": "cvar", "level": 0.25},
 }
+CORRECTIONS = length("CORRECTIONS", 300)
 every = pytest.mark.parametrize("name", ESTIMATORS)
 
 
@@ -50,9 +52,13 @@ def learned(worker: Worker, name: str) -> np.ndarray[Any, Any]:
 
 @every
 def test_a_thousand_corrections_are_as_if_they_had_been_so(make_worker: Callable[..., Worker], name: str) -> None:
-    """Show 7: a data team repairs its rewards, on two workers; the campaign must be the one it would have been."""
+    """Show 7: a data team repairs its rewards, on two workers; the campaign must be the one it would have been.
+
+    A thousand in `make trust`, among twenty thousand rewards.
+    """
     rng = np.random.default_rng(7)
-    pairs, repairs = (10_000, 1_000) if name == "linucb" else (1_000, 100)
+    repairs = CORRECTIONS if name == "linucb" else CORRECTIONS // 10
+    pairs = 10 * repairs
     right = rng.normal([1.0, 0.5] * pairs)
     wrong = right.copy()
     places = rng.choice(2 * pairs, repairs, replace=False)
