@@ -41,7 +41,7 @@ run: $(VENV)/.runtime ## Serve with a demo campaign, on http://127.0.0.1:8000
 
 test: $(VENV)/.dev ## Install everything, check the code, and run all tests
 	@$(MAKE) --no-print-directory check
-	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+	FORKED_SERVERS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 soak: $(VENV)/.dev ## The tests of load, learning and numbers at full length, with an hour of traffic (an hour and a half)
 	SOAK_SECONDS=10 SOAK_ROUNDS=1500 SOAK_SEEDS=20 SOAK_UPDATES=100000 SOAK_PROBLEMS=1000 SOAK_TINY=6000 SOAK_CENTRING=2000 \

@@ -15,7 +15,8 @@ from benchmarks.payload import JSON, Payload
 from benchmarks.rounds import Budget, Case, Group, Row, measure
 from benchmarks.running import Target, client_of, database, service, serving
 from benchmarks.seeding import append_observations
-from tests.servers import Server, migrate
+from tests.commands import migrate
+from tests.servers import Server
 
 ALGORITHMS: dict[str, dict[str, Any]] = {
     "linucb": {"risk": {"measure": "mean"}, "algorithm": {"name": "linucb"}},

@@ -24,7 +24,7 @@ from benchmarks.open_loop import pairs
 from benchmarks.payload import JSON, Payload
 from benchmarks.running import client_of, database, service, serving, workplace
 from benchmarks.seeding import append_observations
-from tests.servers import migrate
+from tests.commands import migrate
 
 ARMS, DIMENSION = 10, 20
 WARM_SECONDS = 2.0

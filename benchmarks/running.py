@@ -18,7 +18,8 @@ import orjson
 import psutil
 
 from benchmarks.load import Job, Kind, run_job
-from tests.servers import HOST, Postgres, Server, migrate
+from tests.commands import migrate
+from tests.servers import HOST, Postgres, Server
 
 WRK = shutil.which("wrk")
 SCRIPT = Path(__file__).with_name("pairs.lua")

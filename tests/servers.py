@@ -6,6 +6,7 @@ cut would.
 """
 
 import contextlib
+import functools
 import importlib.util
 import os
 import pwd
@@ -20,14 +21,18 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import cycle
 from pathlib import Path
-from typing import Literal
+from typing import IO, Any, Literal
 
 import httpx
 import psutil
 import psycopg
 from psycopg import sql
 
+from tests import prepared
+from tests.machine import listen_to_interrupts, mount_small, unmount
+
 ROOT = Path(__file__).resolve().parent.parent
+COMMAND = (sys.executable, "-m", "prudent")
 HOST = "127.0.0.1"
 START_SECONDS_MAX = 60.0
 STOP_SECONDS_MAX = 15.0
@@ -60,28 +65,11 @@ def _is_free(port: int) -> bool:
     return False
 
 
-def clean_environment(additions: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment of this process without the project's and PostgreSQL's variables, plus `additions`."""
+def clean_environment(changes: Mapping[str, str | None] | None = None) -> dict[str, str]:
+    """The environment of this process without the project's and PostgreSQL's variables, with `changes`; None: unset."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(OWN_VARIABLES)}
-    return {**kept, "PYTHONUNBUFFERED": "1", "PRUDENT_ENV_FILE": "", **(additions or {})}
-
-
-def listen_to_interrupts() -> None:
-    """For a child before it starts: what a shell runs in the background ignores Ctrl-C, and so would its children."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
-def mount_small(directory: Path, bytes_max: int) -> None:
-    """Mount an empty file system of this size, in memory, on a folder. Raises ServerError where that is not allowed."""
-    command = ["mount", "-t", "tmpfs", "-o", f"size={bytes_max}", "tmpfs", str(directory)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
-    if done.returncode != 0:
-        raise ServerError(f"no file system could be mounted: {done.stderr.strip()}")
-
-
-def unmount(directory: Path) -> None:
-    """Unmount what `mount_small` has mounted, if it is mounted."""
-    subprocess.run(["umount", "--lazy", directory], capture_output=True, timeout=10, check=False)  # noqa: S607
+    changed = {**kept, "PYTHONUNBUFFERED": "1", "PRUDENT_ENV_FILE": "", **(changes or {})}
+    return {name: value for name, value in changed.items() if value is not None}
 
 
 def _tail(path: Path) -> str:
@@ -100,7 +88,7 @@ class Postgres:
     """
 
     def __init__(self, data_bytes_max: int | None = None) -> None:
-        """data_bytes_max: keep the data on a file system of its own of this size. Raises ServerError if not allowed."""
+        """data_bytes_max: keep the data on a file system of its own of this size. Raises OSError if not allowed."""
         # Not pytest's tmp_path: that folder is closed to every other user.
         self.directory = Path(tempfile.mkdtemp(prefix="prudent-postgres-"))
         self.port = free_port()
@@ -254,11 +242,47 @@ class Postgres:
             connection.execute(statement)
 
 
+Process = subprocess.Popen[bytes] | prepared.Fork
+
+
+_origin = functools.cache(lambda: prepared.Origin(clean_environment()))
+
+
+def launch(
+    arguments: Sequence[str | Path],
+    streams: Sequence[IO[Any]],
+    *,
+    environment: Mapping[str, str | None] | None = None,
+    command: Sequence[str | Path] = COMMAND,
+    directory: Path = ROOT,
+    fresh: bool = False,
+) -> Process:
+    """Start the service's program in a session of its own. streams: its input, output and errors.
+
+    In `make test` it is a fork of a process that has loaded the service (`tests.prepared`), unless it is to be `fresh`,
+    or `command` or `environment` say how Python is to start.
+    """
+    variables = clean_environment(environment)
+    if not fresh and prepared.can_run(command, environment or ()):
+        return _origin().start([*map(str, (*command[2:], *arguments))], directory, variables, streams)
+    stdin, stdout, stderr = streams
+    return subprocess.Popen(
+        [*command, *arguments],
+        cwd=directory,
+        env=variables,
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        start_new_session=True,
+        preexec_fn=listen_to_interrupts,
+    )
+
+
 class Server:
     """The service as an operator runs it: `python -m prudent serve`, with one worker or more.
 
     `environment` is added to a clean copy of this process's own, `arguments` to the command line. `command`
-    and `directory` serve tests of an installed copy: the program to run instead, and where.
+    and `directory` serve tests of an installed copy: the program to run instead, and where. `fresh`: see `launch`.
     """
 
     def __init__(
@@ -269,8 +293,9 @@ class Server:
         workers: int = 1,
         environment: Mapping[str, str] | None = None,
         arguments: Sequence[str] = (),
-        command: Sequence[str | Path] = (sys.executable, "-m", "prudent"),
+        command: Sequence[str | Path] = COMMAND,
         directory: Path = ROOT,
+        fresh: bool = False,
     ) -> None:
         self.database_url = database_url
         self.workers = workers
@@ -281,7 +306,8 @@ class Server:
         self.port = free_port()
         self.url = f"http://{HOST}:{self.port}"
         self.log_path = log
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: Process | None = None
+        self._fresh = fresh or directory != ROOT
 
     def start(self, seconds_max: float = START_SECONDS_MAX, *, wait: bool = True) -> None:
         """Start and, unless `wait` is false, wait until ready. Raises ServerError with the log."""
@@ -290,15 +316,14 @@ class Server:
         options = ["serve", "--host", HOST, "--port", str(self.port), "--database-url", self.database_url]
         if self.workers != 1:
             options += ["--workers", str(self.workers)]
-        with self.log_path.open("ab") as log:
-            self.process = subprocess.Popen(
-                [*self.command, *options, *self.arguments],
-                cwd=self.directory,
-                env=clean_environment(self.environment),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,  # one group, so that a kill reaches every worker
+        with self.log_path.open("ab") as log, Path(os.devnull).open("rb") as nothing:
+            self.process = launch(
+                [*options, *self.arguments],
+                [nothing, log, log],
+                environment=self.environment,
+                command=self.command,
+                directory=self.directory,
+                fresh=self._fresh,
             )
         if wait:
             try:
@@ -348,7 +373,7 @@ class Server:
             raise ServerError(f"the service did not stop in {seconds_max} s:\n{self.log()}") from error
         finally:
             _kill_group(process)
-        return process.returncode
+        return process.wait()
 
     def kill(self) -> None:
         """SIGKILL to the server and all its workers at once, as a crash of the machine would."""
@@ -367,29 +392,9 @@ class Server:
         return _tail(self.log_path)
 
 
-def _kill_group(process: subprocess.Popen[bytes]) -> None:
+def _kill_group(process: Process) -> None:
     """Kill a process that leads its own session, with all its descendants; nothing left is no error."""
     # PermissionError: what macOS says of a group of which only zombies are left.
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-
-
-def migrate(database_url: str, seconds_max: float = START_SECONDS_MAX) -> str:
-    """Bring a database to the newest schema, by the command that operators use, and return what it printed.
-
-    Raises ServerError.
-    """
-    done = subprocess.run(
-        [sys.executable, "-m", "prudent", "migrate", "--database-url", database_url],
-        cwd=ROOT,
-        env=clean_environment(),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=seconds_max,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise ServerError(f"migrate exited with code {done.returncode}:\n{done.stdout}{done.stderr}")
-    return done.stdout

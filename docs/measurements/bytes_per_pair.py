@@ -17,7 +17,8 @@ import httpx
 import numpy as np
 import psycopg
 
-from tests.servers import Postgres, Server, migrate
+from tests.commands import migrate
+from tests.servers import Postgres, Server
 
 DIMENSION = 20
 PAIRS = 20_000

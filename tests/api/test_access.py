@@ -1,7 +1,6 @@
 """Who may come in before there are keys: nobody from another machine, and from this one only what is local."""
 
 import subprocess
-import sys
 from traceback import format_exception
 
 import httpx
@@ -10,18 +9,16 @@ import pytest
 from prudent.preflight import NotServableError, _check_access, is_loopback
 from prudent.settings import InvalidSettingError, read_settings
 from prudent.store.engines import create_read_engine, parse_database_url
+from tests import commands
 from tests.api.contract import ok, problem
 from tests.api.keys import ADMIN_KEY, CALLS, make_key, prudent, refusal
 from tests.conftest import MakeServer, migrate_empty
-from tests.servers import HOST, Server, clean_environment, free_port
+from tests.servers import HOST, Server, free_port
 
 
 def serve(*arguments: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     """Try to serve, where it is refused."""
-    command = [sys.executable, "-m", "prudent", "serve", "--port", str(free_port()), *arguments]
-    return subprocess.run(
-        command, capture_output=True, text=True, timeout=60, env=clean_environment(environment), check=False
-    )
+    return commands.prudent("serve", "--port", str(free_port()), *arguments, environment=environment)
 
 
 def test_an_open_service_is_refused_to_other_machines(database_url: str) -> None:

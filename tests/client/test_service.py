@@ -4,8 +4,6 @@ import asyncio
 import contextlib
 import select
 import socket
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -31,8 +29,9 @@ from prudent_client import (
     new_id,
 )
 from tests.client.conftest import Player
+from tests.commands import prudent
 from tests.conftest import MakeServer
-from tests.servers import HOST, ROOT, Server, clean_environment, free_port
+from tests.servers import HOST, Server, free_port
 
 KEY = "a-key-of-more-than-32-characters-for-tests"
 
@@ -116,16 +115,7 @@ def test_campaigns_are_read_page_by_page(server_url: str) -> None:
 def test_keys_and_roles_have_errors_of_their_own(make_server: MakeServer, sqlite_database: str, play: Player) -> None:
     """A wrong key and one that may not do this are repaired by different people."""
     server = make_server(sqlite_database, environment={"PRUDENT_ADMIN_KEY": KEY})
-    command = [sys.executable, "-m", "prudent", "keys", "create", "reports", "--role", "reader"]
-    made = subprocess.run(
-        [*command, "--database-url", sqlite_database],
-        cwd=ROOT,
-        env=clean_environment(),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
+    made = prudent("keys", "create", "reports", "--role", "reader", "--database-url", sqlite_database)
     reader = made.stdout.strip()
     assert play(server.url, lambda client: client.health()).status == "ok"
     with pytest.raises(AuthenticationError):

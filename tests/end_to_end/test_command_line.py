@@ -3,8 +3,6 @@
 import os
 import re
 import socket
-import subprocess
-import sys
 from importlib.metadata import version
 from pathlib import Path
 
@@ -16,15 +14,9 @@ from typer.testing import CliRunner
 
 from prudent.__main__ import app
 from prudent.store.engines import create_write_engine, parse_database_url
+from tests.commands import prudent
 from tests.conftest import MakeServer
-from tests.servers import HOST, clean_environment
-
-
-def prudent(*arguments: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "prudent", *arguments]
-    return subprocess.run(
-        command, capture_output=True, text=True, timeout=60, env=clean_environment(environment), check=False
-    )
+from tests.servers import HOST
 
 
 def run(*arguments: str) -> Result:

@@ -4,14 +4,13 @@ import asyncio
 import itertools
 import json
 import os
-import subprocess
-import sys
 import time
 from collections import Counter, defaultdict
 
 import httpx
 import pytest
 
+from tests.commands import prudent
 from tests.conftest import MakeServer
 from tests.servers import Server
 
@@ -52,8 +51,7 @@ async def load(url: str, campaign_ids: list[str]) -> Tally:
 
 
 def verify(server: Server, database_url: str) -> str:
-    command = [sys.executable, "-m", "prudent", "verify", "--database-url", database_url, "--url", server.url]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = prudent("verify", "--database-url", database_url, "--url", server.url)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

@@ -16,6 +16,7 @@ from prudent.environment import API_KEY_VARIABLE, PREFIX
 from prudent.observability.metrics import Metrics
 from prudent.settings import IN_FILES, InvalidSettingError, Limits, Settings, read_settings
 from prudent_simulator.__main__ import app as simulator
+from tests.commands import prudent
 from tests.conftest import MakeServer
 from tests.servers import ROOT, clean_environment, free_port
 
@@ -102,15 +103,7 @@ def test_the_printed_backup_works_beside_a_running_service(
     source, copy = sqlite_database.removeprefix("sqlite:///"), tmp_path / "backup.db"
     script = f"{command.replace('python3', sys.executable)} {source} {copy}"
     subprocess.run(["bash", "-c", script], check=True, timeout=RUN_SECONDS_MAX)  # noqa: S607
-    done = subprocess.run(
-        [sys.executable, "-m", "prudent", "verify", "--database-url", f"sqlite:///{copy}"],
-        cwd=ROOT,
-        env=clean_environment(),
-        capture_output=True,
-        timeout=RUN_SECONDS_MAX,
-        text=True,
-        check=False,
-    )
+    done = prudent("verify", "--database-url", f"sqlite:///{copy}")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 campaigns, 0 with faults" in done.stdout
 

@@ -99,8 +99,11 @@ def test_the_run_is_worth_comparing(uninterrupted: list[list[str]]) -> None:
 def test_an_interruption_changes_no_later_arm(
     make_server: MakeServer, sqlite_database: str, uninterrupted: list[list[str]], interrupt: Callable[[Server], None]
 ) -> None:
-    """State after a restart must be the state before it; snapshots every 50 observations take part."""
-    server = make_server(sqlite_database, environment={"PRUDENT_SNAPSHOT_OBSERVATIONS": "50"})
+    """State after a restart must be the state before it; snapshots every 50 observations take part.
+
+    Servers are fresh: each start has its own seed of Python's hashes.
+    """
+    server = make_server(sqlite_database, environment={"PRUDENT_SNAPSHOT_OBSERVATIONS": "50"}, fresh=True)
     assert run(server, interrupt) == uninterrupted
 
 
@@ -108,4 +111,4 @@ def test_two_postgres_workers_choose_the_same_arms(
     make_server: MakeServer, postgres_database: str, uninterrupted: list[list[str]]
 ) -> None:
     """Neither the database nor the number of workers may change a decision."""
-    assert run(make_server(postgres_database, workers=2), Server.restart) == uninterrupted
+    assert run(make_server(postgres_database, workers=2, fresh=True), Server.restart) == uninterrupted

@@ -15,7 +15,9 @@ import pytest
 from typer.testing import CliRunner
 
 from prudent.__main__ import app
-from tests.servers import HOST, ROOT, clean_environment, free_port, listen_to_interrupts
+from tests import commands
+from tests.machine import listen_to_interrupts
+from tests.servers import HOST, ROOT, clean_environment, free_port
 
 SECONDS_MAX = 60
 KEYS_SECONDS_MAX = 10
@@ -24,18 +26,8 @@ SELECT = {"campaign_id": "demo"}
 
 def prudent(folder: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """Type a command in a folder, with the settings of its .env."""
-    environment = clean_environment({"COLUMNS": "120", **variables})
-    if "PRUDENT_ENV_FILE" not in variables:
-        del environment["PRUDENT_ENV_FILE"]  # .env is the default
-    return subprocess.run(
-        [sys.executable, "-m", "prudent", *arguments],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        timeout=SECONDS_MAX,
-        text=True,
-        check=False,
-    )
+    environment = {"COLUMNS": "120", "PRUDENT_ENV_FILE": None, **variables}  # .env is the default
+    return commands.prudent(*arguments, directory=folder, environment=environment)
 
 
 @contextmanager
@@ -47,8 +39,7 @@ def made(folder: Path, *variables: str) -> Iterator[str]:
     program.chmod(0o755)
     shutil.copy(ROOT / "Makefile", folder)
     port, log = free_port(), folder / "make.log"
-    environment = clean_environment()
-    del environment["PRUDENT_ENV_FILE"]  # .env is the default
+    environment = clean_environment({"PRUDENT_ENV_FILE": None})  # .env is the default
     with log.open("ab") as output:
         process = subprocess.Popen(
             ["make", "--old-file=.venv/.runtime", "run", f"PORT={port}", *variables],  # noqa: S607

@@ -16,8 +16,8 @@ import pytest
 from typer.testing import CliRunner
 
 from prudent_simulator.__main__ import app, main
+from tests.machine import listen_to_interrupts
 from tests.scripted import Script
-from tests.servers import listen_to_interrupts
 
 WAIT_SECONDS_MAX = 30.0
 

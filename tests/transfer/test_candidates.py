@@ -1,8 +1,6 @@
 """Decisions of campaigns that log their candidates: exported, moved, verified, and judged by other policies."""
 
 import random
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ import pytest
 
 from prudent.store.candidates import LoggedCandidates, pack, unpack
 from tests.api.contract import Json, ok, problem
+from tests.commands import prudent
 from tests.conftest import MakeServer
 from tests.servers import Server
 from tests.transfer.campaigns import bring
@@ -167,8 +166,7 @@ def test_every_decision_can_be_judged(logged: Server, tmp_path: Path, name: str)
     """Other risk levels of a shared campaign had no value before, as its candidates were not stored."""
     path = tmp_path / "own.ndjson"
     path.write_bytes(exported(logged, name))
-    command = [sys.executable, "-m", "prudent", "evaluate", str(path), "--downside-weight", "4", "--json"]
-    done = subprocess.run(command, capture_output=True, check=False, timeout=100)
+    done = prudent("evaluate", path, "--downside-weight", "4", "--json")
     assert done.returncode == 0, done.stderr
     found = orjson.loads(done.stdout)
     assert (found["judged"], found["left_out"]) == (ROUNDS, {})

@@ -14,10 +14,11 @@ from sqlalchemy import text
 from prudent.ledger.verification import verify
 from prudent.store.engines import create_read_engine, parse_database_url
 from tests.api.contract import Json, ok
+from tests.commands import migrate
 from tests.conftest import MakeServer
 from tests.end_to_end.test_command_line import prudent
 from tests.promises import Promise, length
-from tests.servers import Server, migrate
+from tests.servers import Server
 from tests.transfer.campaigns import NAMES, assert_same, assert_same_answers, bring, make, play, without_times
 from tests.trust.invariants import prudent_verify
 

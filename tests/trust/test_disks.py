@@ -12,8 +12,9 @@ import httpx
 import pytest
 
 from tests.conftest import MakeServer
+from tests.machine import mount_small, unmount
 from tests.promises import Promise
-from tests.servers import Postgres, Server, ServerError, mount_small, unmount
+from tests.servers import Postgres, Server
 from tests.trust.capped import PAGES_FILE, UNLIMITED
 from tests.trust.invariants import check, prudent_verify
 from tests.trust.load import Load, Record, create_campaigns, send_again
@@ -100,7 +101,7 @@ def small_volume(tmp_path: Path) -> Iterator[Path]:
     volume.mkdir()
     try:
         mount_small(volume, 8 * 2**20)
-    except ServerError as error:
+    except OSError as error:
         pytest.skip(str(error))
     yield volume
     unmount(volume)
@@ -119,7 +120,7 @@ def small_postgres() -> Iterator[Postgres]:
     """A PostgreSQL whose data is on a file system of 128 MiB."""
     try:
         server = Postgres(data_bytes_max=128 * 2**20)
-    except ServerError as error:
+    except OSError as error:
         pytest.skip(str(error))
     try:
         server.start()

@@ -20,10 +20,10 @@ from prudent.errors import DatabaseUnavailableError
 from prudent.ledger.commands import Reward, Select
 from prudent.ledger.verification import verify
 from prudent.settings import Limits
+from tests.commands import migrate
 from tests.conftest import MakeServer, migrate_empty
 from tests.ledger.conftest import Worker
 from tests.promises import Promise
-from tests.servers import migrate
 from tests.trust.load import Load, Record, create_campaigns
 from tests.trust.test_disks import ready, wait_for
 from tests.trust.test_starting import refusal

@@ -36,7 +36,7 @@ def processes_of(server: Server) -> tuple[psutil.Process, list[psutil.Process]]:
                 continue
             if any(str(socket.laddr).endswith("/ledger") for socket in sockets):
                 ledgers.append(one)
-            elif any("spawn_main" in part for part in command):
+            elif not any("resource_tracker" in part for part in command):
                 fronts.append(one)
         if len(ledgers) == 1 and len(fronts) == server.workers:
             return ledgers[0], fronts

@@ -3,8 +3,6 @@
 import contextlib
 import shutil
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,9 +16,10 @@ from prudent.core.snapshot import pack, unpack
 from prudent.ledger.commands import Describe, Observe, WarmStart
 from prudent.ledger.verification import verify
 from prudent.settings import Limits
+from tests.commands import prudent
 from tests.conftest import MakeServer, migrate_empty
 from tests.ledger.conftest import Worker
-from tests.servers import ROOT, Postgres, Server, clean_environment
+from tests.servers import Postgres, Server
 from tests.trust.load import create_campaigns
 
 PAGE_BYTES = 4096
@@ -28,15 +27,7 @@ PAGE_BYTES = 4096
 
 def refusal(database_url: str) -> str:
     """What `prudent serve` says when it refuses. Raises AssertionError if it serves, or shows a traceback."""
-    done = subprocess.run(
-        [sys.executable, "-m", "prudent", "serve", "--port", "0", "--database-url", database_url],
-        cwd=ROOT,
-        env=clean_environment(),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = prudent("serve", "--port", "0", "--database-url", database_url)
     assert done.returncode == 1, done.stderr
     assert "Traceback" not in done.stderr
     return done.stderr

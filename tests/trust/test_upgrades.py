@@ -18,9 +18,10 @@ from sqlalchemy import inspect, text
 
 from prudent.store.engines import create_read_engine, parse_database_url
 from prudent.store.schema import latest_revision
+from tests.commands import migrate
 from tests.conftest import MakeServer
 from tests.promises import Promise
-from tests.servers import ROOT, clean_environment, migrate
+from tests.servers import ROOT, clean_environment
 from tests.trust.invariants import prudent_verify
 from tests.trust.test_disks import wait_for
 

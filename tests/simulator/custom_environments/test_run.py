@@ -3,8 +3,6 @@
 import json
 import os
 import re
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -19,17 +17,11 @@ from prudent_simulator.custom_environments.environment import OwnSampler
 from prudent_simulator.custom_environments.loading import load_environment, shipped_names
 from prudent_simulator.custom_environments.plan import OwnPlan
 from prudent_simulator.runner import RunError, play
-from tests.servers import clean_environment
+from tests.commands import simulator
 
 ROUNDS = int(os.environ.get("SOAK_ROUNDS", "250"))
 REPLICATIONS = 3
 FULL = ROUNDS >= 1_500
-
-
-def simulator(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "prudent_simulator", *arguments]
-    environment = clean_environment({"COLUMNS": "200", "PYTHONWARNINGS": "error"})
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment, check=False)
 
 
 def plan_of(name: str, run_id: str, **changes: Any) -> OwnPlan:

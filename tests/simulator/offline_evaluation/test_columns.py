@@ -9,7 +9,8 @@ import statsmodels
 from sklearn.datasets import load_wine
 
 from prudent_simulator.offline_evaluation.reading import Columns, LogError, read_log
-from tests.simulator.offline_evaluation.test_commands import answer, simulator
+from tests.commands import simulator
+from tests.simulator.offline_evaluation.test_commands import answer
 
 PACKAGE = Path(statsmodels.__file__).parent
 TABLES: dict[str, tuple[str, list[str], int, str]] = {

@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +9,9 @@ import httpx
 import numpy as np
 import pytest
 
-from tests.servers import clean_environment
+from tests.commands import simulator
 
 WORTH = {"a": 0.2, "b": 1.0}
-
-
-def simulator(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "prudent_simulator", *map(str, arguments)]
-    environment = clean_environment({"COLUMNS": "200", "PYTHONWARNINGS": "error"})
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment, check=False)
 
 
 def answer(*arguments: str | Path) -> dict[str, Any]:

@@ -8,7 +8,8 @@ import pytest
 from docs.measurements.few_rows import coverage, loss_of
 from prudent_simulator.offline_evaluation.bounds import lower_bound, upper_bound
 from prudent_simulator.offline_evaluation.measures import MEAN, Measure, bootstrap, interval, studentized
-from tests.simulator.offline_evaluation.test_commands import answer, simulator, table
+from tests.commands import simulator
+from tests.simulator.offline_evaluation.test_commands import answer, table
 
 CAUTIOUS = Measure("expectile", 0.2)
 MEASURES = [MEAN, CAUTIOUS, Measure("expectile", 0.8), Measure("entropic", -0.5)]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.simulator.offline_evaluation.test_commands import simulator
+from tests.commands import simulator
 
 HOSTILE = ["[/nope]", "[control]", "[b]", "[red]buy", ":warning:", "[link=x]y[/link]", "\\[a]"]
 

@@ -1,11 +1,9 @@
 """The command on real servers: interrupted, resumed, repeated."""
 
-import os
 import random
 import re
 import signal
-import subprocess
-import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,47 +14,43 @@ import pytest
 from typer.testing import CliRunner
 
 from prudent_simulator.__main__ import app
-from tests.servers import listen_to_interrupts
+from tests.commands import SIMULATOR
+from tests.servers import launch
 
 SECONDS_MAX = 120.0
 PLAN = ("--experiment", "2", "--rows", "all", "--algorithm", "linucb-onepass-cr")
 SIZE = ("--replications", "3", "--rounds", "40", "--block", "2")
 
 
-def start(directory: Path, *options: str) -> subprocess.Popen[str]:
-    """Start the command on two rows of two cells each."""
-    command = [
-        sys.executable,
-        "-m",
-        "prudent_simulator",
-        "paper",
-        "--directory",
-        str(directory),
-        *PLAN,
-        *SIZE,
-        *options,
-    ]
-    environment = os.environ | {"COLUMNS": "200", "PYTHONWARNINGS": "error"}
-    return subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment,
-        preexec_fn=listen_to_interrupts,
-    )
+class Command:
+    """The command on two rows of two cells each, while it runs."""
 
+    def __init__(self, directory: Path, *options: str, fresh: bool = False) -> None:
+        self._files = [tempfile.TemporaryFile("w+", encoding="utf-8") for _ in range(3)]  # noqa: SIM115  # see finish
+        self.process = launch(
+            ["paper", "--directory", directory, *PLAN, *SIZE, *options],
+            self._files,
+            environment={"COLUMNS": "200", "PYTHONWARNINGS": "error"},
+            command=SIMULATOR,
+            fresh=fresh,
+        )
 
-def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
-    try:
-        output, errors = process.communicate(timeout=SECONDS_MAX)
-    finally:
-        process.kill()
-    return process.returncode, output, errors
+    def finish(self) -> tuple[int, str, str]:
+        """Its exit code and what it printed."""
+        try:
+            status = self.process.wait(SECONDS_MAX)
+        finally:
+            self.process.kill()
+        printed = []
+        for file in self._files:
+            with file:
+                file.seek(0)
+                printed.append(file.read())
+        return status, printed[1], printed[2]
 
 
 def play(directory: Path, *options: str) -> None:
-    status, output, errors = finish(start(directory, *options))
+    status, output, errors = Command(directory, *options).finish()
     assert status == 0, errors
     assert "All 4 cells" in output
 
@@ -124,11 +118,11 @@ def test_interrupted_and_resumed_gives_the_same(
     seed = random.SystemRandom().randrange(10**6)
     delay = random.Random(seed).uniform(0.0, 1.0)  # noqa: S311 - no secret
     print(f"seed {seed}: interrupted {delay:.3f} s later")  # noqa: T201 - shown if the test fails
-    process = start(tmp_path, "--servers", "1")
-    wait_for(lambda: moment(tmp_path) or process.poll() is not None)
+    command = Command(tmp_path, "--servers", "1")
+    wait_for(lambda: moment(tmp_path) or command.process.poll() is not None)
     time.sleep(delay)
-    process.send_signal(signum)
-    status, _, errors = finish(process)
+    command.process.send_signal(signum)
+    status, _, errors = command.finish()
     assert status == 130, errors
     assert "Traceback" not in errors
     assert re.search(r"Interrupted: \d of 4 cells .* To resume: prudent-simulator paper --directory", errors)
@@ -170,7 +164,7 @@ def test_another_seed_gives_other_numbers(whole: Path, tmp_path: Path, server_ur
 def test_other_settings_are_refused_before_anything_starts(whole: Path, options: tuple[str, str]) -> None:
     """Numbers of two experiments must not meet in one table."""
     before = sorted(cells(whole))
-    status, _, errors = finish(start(whole, *options))
+    status, _, errors = Command(whole, *options).finish()
     assert status == 1
     assert re.fullmatch(r"Error: .* holds a run with other settings \(.*\): give the same ones .*\n", errors), errors
     assert sorted(cells(whole)) == before
@@ -178,7 +172,7 @@ def test_other_settings_are_refused_before_anything_starts(whole: Path, options:
 
 def test_nobody_at_the_address_is_one_line(tmp_path: Path) -> None:
     """No traceback of a worker, and no waiting."""
-    status, _, errors = finish(start(tmp_path, "--url", "http://127.0.0.1:9"))
+    status, _, errors = Command(tmp_path, "--url", "http://127.0.0.1:9").finish()
     assert status == 1
     assert "Traceback" not in errors
     assert "no answer from http://127.0.0.1:9" in errors.splitlines()[-1]
@@ -186,12 +180,13 @@ def test_nobody_at_the_address_is_one_line(tmp_path: Path) -> None:
 
 def test_a_killed_worker_is_told(tmp_path: Path) -> None:
     """Killed for want of memory, for one: the run must end, and say so."""
-    process = start(tmp_path, "--servers", "1")
+    command = Command(tmp_path, "--servers", "1", fresh=True)
     wait_for(lambda: has_a_server(tmp_path))
-    (worker,) = [child for child in psutil.Process(process.pid).children() if "spawn_main" in " ".join(child.cmdline())]
+    children = psutil.Process(command.process.pid).children()
+    (worker,) = [child for child in children if "spawn_main" in " ".join(child.cmdline())]
     servers = worker.children()
     worker.kill()
-    status, _, errors = finish(process)
+    status, _, errors = command.finish()
     for server in servers:
         server.kill()  # nobody is left to end it
     assert status == 1
