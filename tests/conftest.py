@@ -1,9 +1,11 @@
 """Fixtures that every test may use; the servers behind them are in `tests.servers`."""
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import certifi
 import httpx
 import pytest
 from hypothesis import settings
@@ -25,6 +27,24 @@ LONG = {"trust", "transfer", "end_to_end", "paper", "dashboard"}
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Folders with long tests come first: at the end, one worker would have them while the others have nothing."""
     items.sort(key=lambda item: item.path.parent.name not in LONG)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are processors, as tests also wait: for commits, processes and browsers."""
+    return (os.cpu_count() or 1) + 1
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _one_authority(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A client reads the certificates of all authorities when it is made; on loopback, without TLS, one will do."""
+    end = "-----END CERTIFICATE-----\n"
+    first = Path(certifi.where()).read_text(encoding="utf-8").partition(end)[0]
+    path = tmp_path_factory.mktemp("authority") / "one.pem"
+    path.write_text(first + end, encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(certifi, "where", lambda: str(path))
+        yield
 
 
 @pytest.fixture(scope="session")
