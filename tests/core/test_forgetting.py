@@ -79,7 +79,7 @@ def test_what_was_never_seen_is_not_forgotten(make, rng):
 
 @every
 def test_a_million_rows_of_one_feature_leave_the_state_finite(make, rng):
-    """What is not excited for a million rows must return to the ridge, and not blow up (show 5).
+    """What is not excited for a million rows must return to the ridge, and not blow up.
 
     With the default, 30 half-lives of rows, and 300 for the fastest; FORGETTING_ROWS=1000000 makes them a million, in
     minutes.

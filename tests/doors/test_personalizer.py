@@ -88,7 +88,7 @@ def create_from_log(url: str, folder: Path) -> str:
 
 @pytest.mark.parametrize("prepare", [prepare_python, prepare_node], ids=["python", "javascript"])
 def test_the_quickstart_runs_unmodified(server: Server, tmp_path: Path, prepare: object) -> None:
-    """Shows 2. Whoever moves would have to touch every application, not only its settings."""
+    """Whoever moves would have to touch every application, not only its settings."""
     assert callable(prepare)
     command = prepare(tmp_path)
     campaign = create_from_log(server.url, tmp_path)

@@ -48,7 +48,7 @@ async def refused(agent: Any, tool: str, **arguments: Any) -> str:
 
 
 def test_an_agent_chooses_reports_and_reads(server: Server, client: httpx.Client) -> None:
-    """Shows 7. An agent could not learn from what it does."""
+    """An agent could not learn from what it does."""
     plain = create(client, multi_armed())
     features = [{"name": "price", "center": 0, "scale": 10}, {"name": "kind", "kind": "category", "capacity": 3}]
     named = create(client, shared(model={"type": "shared", "features": features}, arms=[]))

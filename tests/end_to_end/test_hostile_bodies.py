@@ -134,7 +134,7 @@ def test_unknown_fields_of_one_request(api: httpx.Client) -> None:
 
 
 def test_hostile_clients_all_at_once(hardened: Server, api: httpx.Client, promise: Promise) -> None:
-    """Shows 3. Two hundred slow connections and large bodies would keep everybody else out."""
+    """Two hundred slow connections and large bodies would keep everybody else out."""
     campaign_id = create(api, multi_armed())
     stop = threading.Event()
 

@@ -146,7 +146,7 @@ def without_scrapes(samples: Samples) -> Samples:
 
 
 def test_two_workers_are_counted_as_one(make_server: MakeServer, postgres_database: str, tmp_path: Path) -> None:
-    """Shows 3. An operator would see a fraction of the traffic, or a counter that jumps with whoever answers."""
+    """An operator would see a fraction of the traffic, or a counter that jumps with whoever answers."""
     folder = tmp_path / "temporary"
     folder.mkdir()
     environment = {"PRUDENT_LOG_LEVEL": "debug", "TMPDIR": str(folder)}
@@ -203,7 +203,7 @@ def assert_within(samples: Samples, own: Counter[str]) -> None:
 
 
 def test_an_answer_is_counted_before_it_is_complete() -> None:
-    """Shows 3. Who compares its own count with the service's would be told that they differ."""
+    """Who compares its own count with the service's would be told that they differ."""
     metrics = Metrics()
     counted: list[float | None] = []
 

@@ -52,7 +52,7 @@ def learned(worker: Worker, name: str) -> np.ndarray[Any, Any]:
 
 @every
 def test_a_thousand_corrections_are_as_if_they_had_been_so(make_worker: Callable[..., Worker], name: str) -> None:
-    """Show 7: a data team repairs its rewards, on two workers; the campaign must be the one it would have been.
+    """A data team repairs its rewards, on two workers; the campaign must be the one it would have been.
 
     A thousand in `make trust`, among twenty thousand rewards.
     """
@@ -142,7 +142,7 @@ def test_a_restart_leaves_out_what_came_before(make_worker: Callable[..., Worker
 
 @every
 def test_forgetting_is_replayed_over_a_change_and_a_restart(make_worker: Callable[..., Worker], name: str) -> None:
-    """Show 5: a server that starts again, or verifies, must not come to another state than the one that served."""
+    """A server that starts again, or verifies, must not come to another state than the one that served."""
     limits = Limits(snapshot_observations=100)
     one, other = make_worker(limits), make_worker(limits)
     forgetting = {"half_life": 100}
