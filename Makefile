@@ -71,8 +71,8 @@ trust: $(VENV)/.dev ## Every promise of docs/reliability.md at full length, and 
 	$(TRUST_LENGTHS) $(BIN)/python -m pytest --no-header -q -m alone $(TRUST) $(TRUST_TESTS) || [ $$? = 5 ] || failed=1; \
 	exit $$failed
 
-pictures: $(VENV)/.dev ## Play through the dashboard in Chromium; writes docs/pictures/dashboard-*.png
-	DASHBOARD_PICTURES=docs/pictures $(BIN)/python -m pytest tests/dashboard/test_story.py
+pictures: $(VENV)/.dev ## Look at every page in Chromium; writes docs/pictures/dashboard-*.png and states
+	DASHBOARD_PICTURES=docs/pictures $(BIN)/python -m pytest tests/dashboard/test_story.py tests/dashboard/test_states.py
 
 mutations: $(VENV)/.dev ## Inject faults into a copy of the source; each must make a named test fail (about ten minutes)
 	$(BIN)/python -m tests.mutations $(MUTATIONS)

@@ -259,7 +259,7 @@ def keep_picture(page: Page, path: Path) -> None:
     few = shot.quantize(COLOURS, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix == ".webp":
-        few.convert("RGB").save(path, lossless=True, method=6, quality=100)
+        few.convert("RGB").save(path, lossless=True, method=4, quality=80)
     else:
         few.save(path, optimize=True)
 

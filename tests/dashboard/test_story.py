@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.dashboard.conftest import PHONE, WAIT_MS, OpenPage, count_charts, couriers, play, tile, trips
+from tests.dashboard.conftest import PHONE, WAIT_MS, OpenPage, count_charts, couriers, keep_picture, play, tile, trips
 from tests.servers import Server, clean_environment
 
 expect.set_options(timeout=WAIT_MS)
@@ -41,8 +41,7 @@ def picture() -> Callable[[Page, str], None]:
 
     def take(page: Page, name: str) -> None:
         if folder:
-            page.evaluate("() => scrollTo(0, 0)")
-            page.screenshot(path=Path(folder) / f"dashboard-{name}.png", full_page=True)
+            keep_picture(page, Path(folder) / f"dashboard-{name}.png")
 
     return take
 
