@@ -123,6 +123,7 @@ def administration_routes(ledger: LedgerAccess, read: Reader, pages: Pages, sess
             tidied=creation.tidy,
             template="campaign_form.html",
             names=creation.NAMES,
+            settings=creation.SETTINGS if source is None else {},
         )
 
     @confirmations.add("/dashboard/manage/campaigns/{campaign_id}/status/{status}")

@@ -32,7 +32,8 @@ class Step:
 
     back: the page that it belongs to. ask: checks what was filled in, and says what it means; do: makes the change, and
     gives the page to see next; both raise `REFUSALS`. title, text, fields, values: of its form, if it has one.
-    template: of a form that is not a list of fields; names: of the fields in it that an error may belong to.
+    template: of a form that is not a list of fields; names: of the fields in it that an error may belong to; settings:
+    of those, what is seldom needed, by headline.
     tidied: what was filled in, as it is shown again.
     """
 
@@ -45,6 +46,7 @@ class Step:
     values: Mapping[str, str] = field(default_factory=dict)
     template: str = "ask.html"
     names: Sequence[str] = ()
+    settings: Mapping[str, Sequence[Field]] = field(default_factory=dict)
     tidied: Callable[[Values], Values] = dict
 
     @property

@@ -1,35 +1,61 @@
 """A form that makes a campaign, anew or like another one: what it asks, and the API's request that it stands for."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, get_args
 
 import orjson
 from pydantic import ValidationError
 
 from prudent.api.rendering import render_campaign
 from prudent.campaigns import CampaignConfiguration, InvalidConfigurationError, Risk, resolve, stored
-from prudent.dashboard.forms import Values, number, parsed
+from prudent.campaigns.configuration import AlgorithmName, BonusName, ExplorationRuleName
+from prudent.dashboard.forms import Field, Values, number, parsed
 from prudent.errors import InvalidCommandError
 from prudent.ledger.administration import CampaignRecord
 
 WEIGHT, RISK = "risk.downside_weight", "risk"
-FEATURES = "model.features"
+FEATURES, CONTEXT_FEATURES, INTERACTIONS = "model.features", "model.context_features", "model.interactions"
 ARMS = "arms"
 ROWS, ROWS_MAX = 3, 60
-"""Lines for features at first, and at most."""
+"""Lines for features of either kind at first, and at most."""
 PARTS = ("name", "kind", "categories", "period")
 """Of a line for a feature."""
-NUMBERS = (
-    "reward.minimum",
-    "reward.maximum",
-    "reward.timeout_seconds",
-    "reward.default",
-    "assignment.sticky_seconds",
-    "holdout.share",
-)
+
+
+def _number(name: str, label: str, meaning: str) -> Field:
+    return Field(name, label, "number", meaning, is_required=False)
+
+
+def _choice(name: str, label: str, meaning: str, names: Sequence[str]) -> Field:
+    return Field(name, label, "choice", meaning, [("", "default"), *((one, one) for one in names)], is_required=False)
+
+
+SETTINGS: Mapping[str, Sequence[Field]] = {
+    "Rewards, subjects and a holdout": (
+        _number("reward.minimum", "Smallest reward", "Others are refused."),
+        _number("reward.maximum", "Largest reward", "Others are refused."),
+        _number("reward.timeout_seconds", "Deadline, in seconds", "For a decision's reward."),
+        _number("reward.default", "Reward past the deadline", "Learned if none has come."),
+        _number("assignment.sticky_seconds", "Sticky, in seconds", "For so long a subject keeps its arm."),
+        _number("holdout.share", "Holdout", "Share of decisions that are not the policy's, as 0.1."),
+        Field("holdout.arm_id", "Holdout's arm", help="Empty: any arm, drawn uniformly.", is_required=False),
+    ),
+    "Learning and exploration": (
+        _choice("algorithm.name", "Algorithm", "By default linucb-cr, for any risk measure.", get_args(AlgorithmName)),
+        _choice("algorithm.exploration_rule", "Rule", "By default randomized.", get_args(ExplorationRuleName)),
+        _choice("algorithm.bonus", "Bonus", "By default local-tight.", get_args(BonusName)),
+        _number("algorithm.exploration", "Exploration", "Multiplies the bonus; 0 never explores."),
+        _number("algorithm.budget", "Budget", "Largest share of decisions that explore, as 0.1."),
+        _number("algorithm.warmup", "Warm-up", "Plays of each arm before its index counts."),
+        _number("algorithm.noise_scale", "Noise scale", "Of the rewards; empty: estimated from them."),
+        _number("algorithm.forgetting.half_life", "Half-life", "An observation counts half after so many later ones."),
+    ),
+}
+"""What a campaign may have besides, by headline. Left empty, each has the API's default."""
 NAMES = (
-    *("campaign_id", "description", WEIGHT, RISK, "model.type", ARMS, "holdout.arm_id", *NUMBERS),
-    *(f"{FEATURES}.{row}.{part}" for row in range(ROWS_MAX) for part in PARTS),
+    *("campaign_id", "description", WEIGHT, RISK, ARMS, "model.type", INTERACTIONS),
+    *(one.name for fields in SETTINGS.values() for one in fields),
+    *(f"{group}.{row}.{part}" for group in (FEATURES, CONTEXT_FEATURES) for row in range(ROWS_MAX) for part in PARTS),
 )
 """The form's fields that an error may belong to."""
 COPIED = frozenset(CampaignConfiguration.model_fields) - {"campaign_id", "description", "risk"}
@@ -65,12 +91,13 @@ def _text(risk: Risk) -> str:
 
 def tidy(values: Mapping[str, str]) -> Values:
     """The same form with the named features first, so that a line's place is that of its feature in the request."""
-    lines = [[values.get(f"{FEATURES}.{row}.{part}", "") for part in PARTS] for row in range(rows(values))]
-    lines.sort(key=lambda line: not line[0].strip())
-    placed: Values = {}
-    for row, line in enumerate(lines):
-        placed |= {f"{FEATURES}.{row}.{part}": text for part, text in zip(PARTS, line, strict=True)}
-    return {**values, **placed}
+    placed = dict(values)
+    for group in (FEATURES, CONTEXT_FEATURES):
+        lines = [[values.get(f"{group}.{row}.{part}", "") for part in PARTS] for row in range(rows(values))]
+        lines.sort(key=lambda line: not line[0].strip())
+        for row, line in enumerate(lines):
+            placed |= {f"{group}.{row}.{part}": text for part, text in zip(PARTS, line, strict=True)}
+    return placed
 
 
 def requested(values: Mapping[str, str], source: CampaignRecord | None) -> CampaignConfiguration:
@@ -103,26 +130,39 @@ def _risk(values: Mapping[str, str]) -> Any:
 
 
 def _body(values: Mapping[str, str]) -> dict[str, Any]:
-    features = _features(values)
-    body: dict[str, Any] = {"model": {"type": "multi-armed"}, "arms": _arms(values)}
-    if features:
-        body["model"] = {"type": values.get("model.type", "disjoint"), "features": features}
-    for path in NUMBERS:
-        text = values.get(path, "").strip()
+    body: dict[str, Any] = {"model": _model(values), "arms": _arms(values)}
+    for one in (one for fields in SETTINGS.values() for one in fields):
+        text = values.get(one.name, "").strip()
         if text:
-            part, _, name = path.partition(".")
-            body.setdefault(part, {})[name] = number(text)
-    if "holdout" in body:
-        arm_id = values.get("holdout.arm_id", "").strip()
-        body["holdout"] |= {"arm_id": arm_id} if arm_id else {"policy": "uniform"}
+            *parts, last = one.name.split(".")
+            place = body
+            for part in parts:
+                place = place.setdefault(part, {})
+            place[last] = number(text) if one.kind == "number" else text
+    if "holdout" in body and "arm_id" not in body["holdout"]:
+        body["holdout"]["policy"] = "uniform"
     return body
 
 
-def _features(values: Mapping[str, str]) -> list[dict[str, Any]]:
+def _model(values: Mapping[str, str]) -> dict[str, Any]:
+    given = {
+        "features": _features(values, FEATURES),
+        "context_features": _features(values, CONTEXT_FEATURES),
+        "interactions": [
+            [name.strip() for name in line.split("*")]
+            for line in values.get(INTERACTIONS, "").splitlines()
+            if line.strip()
+        ],
+    }
+    model = {name: found for name, found in given.items() if found}
+    return {"type": values.get("model.type", "disjoint"), **model} if model else {"type": "multi-armed"}
+
+
+def _features(values: Mapping[str, str], group: str) -> list[dict[str, Any]]:
     """The features of the lines that have a name."""
     found = []
     for row in range(rows(values)):
-        name, kind, categories, period = (values.get(f"{FEATURES}.{row}.{part}", "").strip() for part in PARTS)
+        name, kind, categories, period = (values.get(f"{group}.{row}.{part}", "").strip() for part in PARTS)
         if not name:
             continue
         feature: dict[str, Any] = {"name": name, "kind": kind or "number"}

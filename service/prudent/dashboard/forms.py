@@ -78,7 +78,7 @@ class Field:
 
     name: str
     label: str
-    kind: Literal["text", "area", "choice"] = "text"
+    kind: Literal["text", "number", "area", "choice"] = "text"
     help: str = ""
     options: Sequence[tuple[str, str]] = ()
     is_required: bool = True
@@ -96,6 +96,10 @@ class Form:
     def is_refused(self) -> bool:
         """Whether it is shown again because something is wrong."""
         return bool(self.errors or self.others)
+
+    def is_used(self, *starts: str) -> bool:
+        """Whether a field whose name starts so is filled in, or wrong."""
+        return any(text and name.startswith(starts) for name, text in (*self.values.items(), *self.errors.items()))
 
 
 def refused(values: Mapping[str, str], error: Exception, names: Sequence[str]) -> tuple[Form, int]:

@@ -69,6 +69,49 @@ def test_a_campaign_is_made_as_the_api_makes_it(browser: Browser) -> None:
     assert "exists already" in error_of(again, "campaign_id")
 
 
+def test_arms_and_requests_may_both_have_features(browser: Browser) -> None:
+    """A shop that knows its articles and its visitors would have to write JSON after all."""
+    values = {
+        "campaign_id": "articles",
+        "risk.downside_weight": "4",
+        "model.type": "shared",
+        "model.features.0.name": "price",
+        "model.features.1.name": "new",
+        "model.features.1.kind": "boolean",
+        "model.context_features.2.name": "hour",
+        "model.context_features.2.kind": "cyclic",
+        "model.context_features.2.period": "24",
+        "model.interactions": "context.hour * arm.price\n\ncontext.hour * arm.new\n",
+        "algorithm.name": "linucb-onepass-cr",
+        "algorithm.budget": "0.2",
+        "algorithm.noise_scale": "1.5",
+        "algorithm.forgetting.half_life": "500",
+    }
+    assert browser.confirm(f"{MANAGE}/campaigns", **values).status_code == 303
+    body = {
+        "campaign_id": "articles",
+        "risk": {"measure": "expectile", "downside_weight": 4},
+        "model": {
+            "type": "shared",
+            "features": [{"name": "price"}, {"name": "new", "kind": "boolean"}],
+            "context_features": [{"name": "hour", "kind": "cyclic", "period": 24}],
+            "interactions": [["context.hour", "arm.price"], ["context.hour", "arm.new"]],
+        },
+        "algorithm": {
+            "name": "linucb-onepass-cr",
+            "budget": 0.2,
+            "noise_scale": 1.5,
+            "forgetting": {"half_life": 500},
+        },
+    }
+    assert browser.http.post("/campaigns", json=body, headers={"X-API-Key": ADMIN_KEY}).status_code == 200
+    filled = browser.send(f"{MANAGE}/campaigns", again="yes", **values).text
+    assert re.findall(r"<details[^>]* open><summary>([^<]*)<", filled) == [
+        "Features of arms and requests, and interactions",
+        "Learning and exploration",
+    ]
+
+
 @pytest.mark.parametrize(
     ("changes", "field", "message"),
     [
@@ -85,6 +128,13 @@ def test_a_campaign_is_made_as_the_api_makes_it(browser: Browser) -> None:
         ({"model.features.1.period": "0"}, "model.features.0.period", "must be at least"),
         ({"model.features.2.name": "hour"}, "model.features.0.name", "unique"),
         ({"model.features.4.categories": ""}, "model.features.2.name", "a category needs categories"),
+        ({"model.context_features.1.name": "town"}, "model.context_features.0.name", "shared"),
+        ({"model.interactions": "rain * wind"}, "model.interactions", "wind"),
+        ({"model.interactions": "rain"}, "model.interactions", "entry 1: must have at least 2"),
+        ({"algorithm.budget": "2"}, "algorithm.budget", "must be at most 1"),
+        ({"algorithm.forgetting.half_life": "1"}, "algorithm.forgetting.half_life", "must be at least 10"),
+        ({"algorithm.name": "best"}, "algorithm.name", "linucb"),
+        ({"holdout.share": ""}, "holdout.share", "is required"),
         ({"reward.minimum": "-1e12"}, "reward.minimum", "must be at least"),
         ({"holdout.share": "2"}, "holdout.share", "must be at most 0.5"),
         ({"assignment.sticky_seconds": "1.5"}, "assignment.sticky_seconds", "whole number"),
