@@ -27,8 +27,8 @@ PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 WAIT_MS = 120_000
 """On a busy machine. Nothing waits for a time, all for a state."""
 WIDE, PHONE = (1280, 900), (360, 740)
-COLOURS = 48
-"""Of a picture: enough for one scheme of the pages, with its eight arms and their shades."""
+COLOURS = 256
+"""Of a picture. With fewer, what has a small area loses its hue, as an arm in a legend."""
 HOSTILE = "Bike or van? <img src=x onerror=alert(1)> & <script>alert(2)</script>"
 PAGES = (
     "/",
@@ -256,7 +256,7 @@ def keep_picture(page: Page, path: Path) -> None:
     """Write a picture of the whole page, with few colours: some tens of kilobytes."""
     page.evaluate("() => scrollTo(0, 0)")
     shot = Image.open(io.BytesIO(page.screenshot(full_page=True))).convert("RGB")
-    few = shot.quantize(COLOURS, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
+    few = shot.quantize(COLOURS, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE)
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.suffix == ".webp":
         few.convert("RGB").save(path, lossless=True, method=4, quality=80)

@@ -135,6 +135,8 @@ def test_pages_are_kept_by_browsers(client: httpx.Client) -> None:
     again = client.get("/guide/mathematics", headers={"If-None-Match": first.headers["etag"]})
     assert (again.status_code, again.content) == (304, b"")
     assert client.get("/guide/pictures/bonus.svg").headers["content-type"] == "image/svg+xml"
+    picture = client.get("/guide/pictures/states/new-phone-light.webp")
+    assert picture.headers["content-type"] == "image/webp"
 
 
 def test_the_guide_needs_no_key(make_server: MakeServer, sqlite_database: str) -> None:

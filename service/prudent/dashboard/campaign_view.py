@@ -43,8 +43,6 @@ NAMED_MAX = 6
 """Features listed in a sentence."""
 FEATURES_MAX = 60
 """Features listed on a decision's page."""
-UNREWARDED_MAX = 20
-"""Decisions without any reward that are no cause for a warning."""
 REWARDS_MIN = 20
 """Rewards of an arm before its mean is compared in words."""
 
@@ -246,7 +244,7 @@ def health(view: CampaignView, fault: str | None, now: int) -> list[Finding]:
         found += [Finding("warning", "Model warning", warning) for warning in model.warnings]
         found.append(_learning(campaign, model))
         certified = model.convergence.get("certified")
-        if certified is not None:
+        if certified is not None and model.observations:
             right = "The latest fit is exact: its optimality is certified."
             wrong = "The latest fit could not be certified as optimal, so the previous one stays in use."
             found.append(Finding("ok", "Fit", right) if certified else Finding("warning", "Fit", wrong))
@@ -281,7 +279,7 @@ def _learning(campaign: Overview, model: ModelReport) -> Finding:
     if not model.observations:
         made = plural(campaign.decisions, "decision")
         advice = "does your program send them? Each is reported with the decision_id of its decision."
-        level = "warning" if campaign.decisions >= UNREWARDED_MAX else "note"
+        level = "warning" if campaign.is_unrewarded else "note"
         return Finding(level, "No rewards yet", f"{made}, no reward yet: {advice}")
     return Finding("ok", "Learning", f"{plural(model.observations, 'reward')} learned, none waiting.")
 

@@ -30,7 +30,7 @@ from prudent.dashboard.drawing import (
     whisker,
     with_interval,
 )
-from prudent.dashboard.formatting import number, percent, plural
+from prudent.dashboard.formatting import abridged, number, percent, plural
 from prudent.dashboard.overview import Overview, trailing_shares
 
 SHARE_POINTS, SHARE_ROWS = 100, 12
@@ -80,7 +80,7 @@ def worth(lines: Sequence[ArmLine], unit: str) -> Chart | None:
         start, end = sorted((axis.at(estimate), axis.at(index)))
         parts = [
             HIT.format(top, _ROW),
-            NAME.format(0, "100%", top, line.arm_id),
+            NAME.format(0, "100%", top, abridged(line.arm_id)),
             BAR.format(start, round(end - start, 2), top + 26),
             whisker(axis, interval, top + 33),
             DOT.format(axis.at(estimate), top + 33),
@@ -236,7 +236,7 @@ def rewards(campaign: Overview, lines: Sequence[ArmLine], measure: Measure) -> C
         top = place * row_height + 24
         bottom = top + _HISTOGRAM
         parts = [
-            NAME.format(0, "100%", top - 23, f"{line.arm_id}, {plural(line.rewards, 'reward')}"),
+            NAME.format(0, "100%", top - 23, f"{abridged(line.arm_id, 24)}, {plural(line.rewards, 'reward')}"),
             _bins(campaign.rewards[line.arm_id], edges, axis, top),
             LINE.format("rule", 0, 100, bottom, bottom),
         ]
@@ -292,7 +292,7 @@ def parameters(names: Sequence[str], thetas: Sequence[Theta]) -> Chart:
         top = place * row_height
         rows.append(LINE.format("rule", 0, 100, top, top))
         if names_above:
-            rows.append(NAME.format(0, "100%", top + 2, name))
+            rows.append(NAME.format(0, "100%", top + 2, abridged(name)))
         else:
             rows.append(NAME.format(-_NAME_WIDTH, _NAME_WIDTH - 8, top + row_height // 2 - 11, name))
         for line, (theta, intervals) in enumerate(zip(thetas, spans, strict=True)):

@@ -68,6 +68,14 @@ def short(identifier: str) -> str:
     return identifier if len(identifier) <= 16 else f"{identifier[:4]}\N{HORIZONTAL ELLIPSIS}{identifier[-8:]}"
 
 
+def abridged(name: str, limit: int = 36) -> str:
+    """A name short enough for a chart on a phone. It keeps both ends, because long names often differ in the last."""
+    if len(name) <= limit:
+        return name
+    end = (limit - 1) // 2
+    return f"{name[: limit - 1 - end]}\N{HORIZONTAL ELLIPSIS}{name[-end:]}"
+
+
 def count(value: int) -> str:
     """A whole number with a thousands separator."""
     return f"{value:,}"

@@ -30,6 +30,8 @@ COLOURS = 8
 """Arms with a colour of their own, and so a place in the charts."""
 LISTED_MAX = 60
 """Campaigns on a page of the list."""
+UNREWARDED_MAX = 20
+"""Decisions without any reward that are no cause for a warning."""
 PREVIEWED_MAX = 200
 """Arms whose estimates are computed for a page."""
 
@@ -83,6 +85,11 @@ class Overview:
         return sum(play.rewarded_arm_id is None for play in self.plays)
 
     @property
+    def is_unrewarded(self) -> bool:
+        """Whether it decides, and no reward comes."""
+        return _is_unrewarded(self.row, self.decisions)
+
+    @property
     def all_plays_read(self) -> bool:
         """Whether `plays` holds every decision."""
         return len(self.plays) < PLAYS_MAX or self.decisions <= PLAYS_MAX
@@ -115,6 +122,10 @@ class Overview:
     def coloured(self) -> dict[str, int]:
         """The arms in the charts, with the numbers of their colours."""
         return colours(self.arm_ids, self.plays, self.rewards)
+
+
+def _is_unrewarded(row: CampaignRow, decisions: int) -> bool:
+    return row.status == "active" and not row.head and decisions > UNREWARDED_MAX
 
 
 def colours(
@@ -225,7 +236,10 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class Listed:
-    """A campaign in the list. last_at: time of its latest decision, in microseconds; bar: the largest share first."""
+    """A campaign in the list. last_at: time of its latest decision, in microseconds; bar: the largest share first.
+
+    is_unrewarded: whether it decides and no reward has come.
+    """
 
     campaign_id: str
     about: str
@@ -235,6 +249,7 @@ class Listed:
     rewards: int
     last_at: int | None
     bar: list[Part]
+    is_unrewarded: bool = False
 
 
 def read_list(connection: Connection, after: str) -> list[Listed]:
@@ -267,4 +282,5 @@ def _listed(row: CampaignRow, arms: list[ArmRow], plays: list[PlayRow]) -> Liste
         rewards=row.head,
         last_at=plays[0].created_at if plays else None,
         bar=bar,
+        is_unrewarded=_is_unrewarded(row, len(plays)),
     )

@@ -176,7 +176,7 @@ class Queries:
         return report
 
     async def _prospect(self, campaign: Overview) -> Prospect | None:
-        request = usual_request(campaign)
+        request = usual_request(campaign) if campaign.row.head else None  # no reward, no estimate
         if request is None:
             return None
         try:

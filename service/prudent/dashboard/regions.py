@@ -20,7 +20,7 @@ from prudent.dashboard.drawing import (
     whisker,
     with_interval,
 )
-from prudent.dashboard.formatting import number, percent, plural
+from prudent.dashboard.formatting import abridged, number, percent, plural
 from prudent.reporting.groups import FeatureGroups, Group
 from prudent.reporting.policies import PolicyArm, PolicyReport
 
@@ -41,7 +41,7 @@ def groups(report: PolicyReport, coloured: Mapping[str, int]) -> Chart | None:
     rows, top = [], 0
     for feature in known:
         rows.append(LINE.format("rule", 0, 100, top, top))
-        rows.append(NAME.format(0, "100%", top + 6, feature.feature))
+        rows.append(NAME.format(0, "100%", top + 6, abridged(feature.feature)))
         top += _TITLE
         for one in feature.groups:
             words = f"{one.value}: {_arms_in_words(one)}"
@@ -92,7 +92,7 @@ def estimates(report: PolicyReport, coloured: Mapping[str, int], unit: str) -> C
     rows, top = [], 0
     for arm in known:
         rows.append(LINE.format("rule", 0, 100, top, top))
-        rows.append(NAME.format(0, "100%", top + 2, f"{arm.arm_id} in {percent(arm.share)}"))
+        rows.append(NAME.format(0, "100%", top + 2, f"{abridged(arm.arm_id, 28)} in {percent(arm.share)}"))
         for line, one in enumerate(arm.estimates):
             y = top + 33 + LINE_HEIGHT * line
             drawn = HIT.format(y - 8, LINE_HEIGHT) + whisker(axis, one.interval or (), y)

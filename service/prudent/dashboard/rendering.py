@@ -22,6 +22,8 @@ from prudent.dashboard import formatting
 from prudent.errors import CommandError, NotFoundError, QuarantinedError, UnavailableError
 from prudent.security.keys import Role, is_allowed
 from prudent.security.sessions import COOKIE, Sessions
+from prudent.store.reports import explores
+from prudent.store.tables import DecisionRow
 
 STATIC = Path(__file__).parent / "static"
 _HOST = re.compile(r"[A-Za-z0-9.-]{1,253}(:[0-9]{1,5})?|\[[0-9a-fA-F:.]{2,45}\](:[0-9]{1,5})?")
@@ -83,9 +85,11 @@ class Pages:
             plural=formatting.plural,
             fixed=formatting.fixed,
             short=formatting.short,
+            abridged=formatting.abridged,
             instant=instant,
             step=step,
         )
+        self._environment.tests["trial"] = is_trial
         self._environment.globals.update(asset=assets.address, version=version("prudent"), has_demo=has_demo)
 
     def render(self, request: Request, template: str, status: int = 200, **context: Any) -> HTMLResponse:
@@ -141,6 +145,11 @@ def _describe(error: CommandError | UnavailableError | BadBodyError) -> tuple[in
     if isinstance(error, NotFoundError):
         return 404, "Not found", sentence(error)
     return 422, "Invalid request", sentence(error)
+
+
+def is_trial(made: DecisionRow) -> bool:
+    """Whether the policy tried an arm other than the best estimate; what is held out or chosen elsewhere is not its."""
+    return explores(made) and made.reason not in {"holdout", "external"}
 
 
 def is_https(request: Request) -> bool:

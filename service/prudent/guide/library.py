@@ -24,6 +24,7 @@ TITLE_WEIGHT, HEADING_WEIGHT = 8, 5
 MEDIA_TYPES = {
     ".svg": "image/svg+xml",
     ".png": "image/png",
+    ".webp": "image/webp",
     ".csv": "text/csv; charset=utf-8",
     ".ipynb": "application/x-ipynb+json",
 }

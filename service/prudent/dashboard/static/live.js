@@ -51,10 +51,16 @@
     for (const one of document.querySelectorAll(".copy[hidden]")) one.hidden = false;
   }
 
-  // Replaces what has changed. What is open stays open, and what has the focus keeps it.
+  function parts(page) {
+    return [...page.querySelectorAll("[data-live]")].map((one) => one.id).join(" ");
+  }
+
+  // Replaces what has changed; all of the page if it has other parts now, as with the first decision. What is open stays
+  // open, and what has the focus keeps it.
   function replace(fresh) {
     const focused = document.activeElement && document.activeElement.id;
-    for (const old of document.querySelectorAll("[data-live]")) {
+    const changing = parts(fresh) === parts(document) ? "[data-live]" : "main";
+    for (const old of document.querySelectorAll(changing)) {
       const next = fresh.getElementById(old.id);
       if (!next || next.innerHTML === old.dataset.text) continue;
       const isFirst = old.dataset.text === undefined;
