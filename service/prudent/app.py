@@ -50,6 +50,7 @@ from prudent.security.sessions import Sessions
 from prudent.settings import Settings, read_settings
 from prudent.store.engines import create_read_engine, create_write_engine, parse_database_url
 from prudent.store.read_pool import Reader
+from prudent.store.replica import Replica
 
 logger = structlog.get_logger(__name__)
 
@@ -73,6 +74,8 @@ def create_app(settings: Settings, metrics_folder: Path | None = None, ledger_so
     else:
         ledger = RemoteLedger(ledger_socket, limits=settings.limits, metrics=metrics)
     read = Reader(read_engine)
+    replica = replica_of(settings, read)
+    far = replica or read
     bodies = Bodies(settings.limits)
     requests = Requests(metrics, log_all=settings.log_level == "debug")
     ring = KeyRing(may_be_open=is_loopback(settings.host), admin_key=settings.admin_key)
@@ -82,7 +85,7 @@ def create_app(settings: Settings, metrics_folder: Path | None = None, ledger_so
     if not settings.tracing:
         lane = decisions.FastLane(ledger, bodies, ring if settings.auth else None, requests, [flags])
     assets = dashboard_assets()
-    pages, queries = Pages(assets, sessions, has_demo=settings.demo), Queries(ledger, read)
+    pages, queries = Pages(assets, far, sessions, has_demo=settings.demo), Queries(ledger, far)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[dict[str, object]]:
@@ -98,6 +101,8 @@ def create_app(settings: Settings, metrics_folder: Path | None = None, ledger_so
                         yield {"limits": settings.limits, "connections": connections, "lane": lane}
         finally:
             read.close()
+            if replica is not None:
+                replica.close()
             if write is not None:
                 write.dispose()
             read_engine.dispose()
@@ -135,10 +140,10 @@ def create_app(settings: Settings, metrics_folder: Path | None = None, ledger_so
         personalizer.personalizer_routes(Loops(ledger, read, metrics, clock), bodies),
         campaigns.arm_routes(ledger, bodies),
         campaigns.learning_routes(ledger, read, bodies),
-        reports.report_routes(read, ledger, clock),
-        transfer.transfer_routes(ledger, read, bodies, settings.limits, clock),
-        operations.operation_routes(ledger, read, metrics, settings.metrics_campaigns, clock),
-        page_routes(ledger, read, queries, pages, clock),
+        reports.report_routes(far, ledger, clock),
+        transfer.transfer_routes(ledger, far, bodies, settings.limits, clock),
+        operations.operation_routes(ledger, read, replica, metrics, settings.metrics_campaigns, clock),
+        page_routes(ledger, far, queries, pages, clock),
         try_routes(ledger, queries, pages),
         reward_routes(ledger, queries, pages, sessions),
         administration_routes(ledger, read, pages, sessions),
@@ -153,6 +158,13 @@ def create_app(settings: Settings, metrics_folder: Path | None = None, ledger_so
     documentation.install(app)
     problems.install(app, [route for router in (app.router, *routers) for route in router.routes])
     return app
+
+
+def replica_of(settings: Settings, primary: Reader) -> Replica | None:
+    """A reader of the standby that the settings name; None if they name none."""
+    if not settings.read_database_url:
+        return None
+    return Replica(create_read_engine(parse_database_url(settings.read_database_url), may_be_standby=True), primary)
 
 
 def leave_with_parent() -> None:

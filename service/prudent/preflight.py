@@ -9,14 +9,24 @@ import socket
 import struct
 from pathlib import Path
 
+import structlog
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import SQLAlchemyError
 
 from prudent.settings import Settings
-from prudent.store.engines import NEW_FILE_MODE, check_encoding, create_write_engine, parse_database_url
+from prudent.store.engines import (
+    NEW_FILE_MODE,
+    check_encoding,
+    create_read_engine,
+    create_write_engine,
+    parse_database_url,
+)
 from prudent.store.keys import valid_keys, was_key_made
+from prudent.store.replica import check_replica
 from prudent.store.schema import current_revision, latest_revision, migrate
+
+logger = structlog.get_logger(__name__)
 
 FILES_BESIDES_CONNECTIONS = 256
 QUICK_CHECK_BYTES_MAX = 2**30
@@ -57,6 +67,8 @@ def prepare(settings: Settings) -> FileLock | None:
         _check_durability(engine)
         _check_schema(engine)
         _check_access(settings, engine)
+        if settings.read_database_url:
+            _check_replica(settings.read_database_url, engine)
     except SQLAlchemyError as error:
         raise NotServableError(_explain(str(error.__cause__ or error))) from error
     finally:
@@ -181,6 +193,17 @@ def _check_durability(engine: Engine) -> None:
         for setting in ("fsync", "synchronous_commit"):
             if connection.execute(text(f"SHOW {setting}")).scalar_one() == "off":
                 raise NotServableError(f"PostgreSQL runs with {setting}=off, so commits may be lost: turn it on")
+
+
+def _check_replica(read_database_url: str, engine: Engine) -> None:
+    """Raise UnsupportedDatabaseError for what is no standby of the database. One that is away may come back."""
+    replica = create_read_engine(parse_database_url(read_database_url), may_be_standby=True)
+    try:
+        check_replica(replica, engine)
+    except SQLAlchemyError as error:
+        logger.warning("the replica does not answer", error=str(error.__cause__ or error))
+    finally:
+        replica.dispose()
 
 
 def asks_for_keys(settings: Settings) -> bool:

@@ -20,7 +20,7 @@ NAMED_MAX = 20
 CONFIGURATION = SettingsConfigDict(env_prefix=PREFIX, env_ignore_empty=True, frozen=True)
 
 
-IN_FILES = ("admin_key", "session_secret", "database_url")
+IN_FILES = ("admin_key", "session_secret", "database_url", "read_database_url")
 """Settings that may stand in a file named by PRUDENT_<NAME>_FILE, where PRUDENT_<NAME> is not set: they are secrets."""
 
 
@@ -129,6 +129,8 @@ class Settings(BaseSettings):
     model_config = CONFIGURATION
 
     database_url: str = "sqlite:///prudent.db"
+    read_database_url: str = ""
+    """A standby of the database, for reports, the dashboard and exports; without one they read the database itself."""
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65_535)] = 8000
     root_path: Annotated[str, AfterValidator(_as_prefix)] = ""

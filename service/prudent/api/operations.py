@@ -15,6 +15,7 @@ from prudent.observability.metrics import Metrics
 from prudent.reporting.alarms import read_alarms
 from prudent.store.decisions import count_pending
 from prudent.store.read_pool import Reader
+from prudent.store.replica import Replica, lag_seconds
 from prudent.store.schema import UnknownRevisionError, current_revision, latest_revision
 
 READY_SECONDS_MAX = 2.0
@@ -22,7 +23,12 @@ READY_SECONDS_MAX = 2.0
 
 
 def operation_routes(
-    ledger: LedgerAccess, read: Reader, metrics: Metrics, named: Sequence[str], clock: Clock
+    ledger: LedgerAccess,
+    read: Reader,
+    replica: Replica | None,
+    metrics: Metrics,
+    named: Sequence[str],
+    clock: Clock,
 ) -> APIRouter:
     """``/health/live``, ``/health/ready`` and ``/metrics``. named: campaigns whose alarms are metrics."""
     router = APIRouter(tags=["operations"])
@@ -69,9 +75,21 @@ def operation_routes(
                 alarms = await read_alarms(ledger, read, named, clock)
         except (DatabaseUnavailableError, TimeoutError):
             pass  # the counters matter most when the database is down
-        return Response(await asyncio.to_thread(metrics.render, pending, alarms), media_type=CONTENT_TYPE_LATEST)
+        text = await asyncio.to_thread(metrics.render, pending, alarms, await _lag(replica))
+        return Response(text, media_type=CONTENT_TYPE_LATEST)
 
     return router
+
+
+async def _lag(replica: Replica | None) -> float | None:
+    """How far the replica is behind; None if there is none, or if it does not answer."""
+    if replica is None:
+        return None
+    try:
+        async with asyncio.timeout(READY_SECONDS_MAX):
+            return await replica(lag_seconds)
+    except (DatabaseUnavailableError, TimeoutError):
+        return None
 
 
 def _revision(connection: Connection) -> str | None:

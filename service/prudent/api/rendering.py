@@ -11,8 +11,12 @@ from prudent.ledger.administration import CampaignRecord
 from prudent.ledger.outcomes import Decision, ModelReport, ObserveReceipt, RewardReceipt
 from prudent.reporting.decision_log import FoundDecision
 from prudent.store.decisions import shown_columns
+from prudent.store.read_pool import Reader
 from prudent.store.statements import features_from_bytes
 from prudent.store.tables import ArmRow, DecisionRow
+
+LAG_HEADER = "Prudent-Replica-Lag"
+"""Seconds."""
 
 
 def render_decision(decision: Decision) -> dict[str, Any]:
@@ -93,6 +97,13 @@ class JsonReply(Response):
         self.body = body
         self.background = None
         self.raw_headers = [(b"content-length", b"%d" % len(body)), (b"content-type", b"application/json")]
+
+
+def with_lag(response: Response, read: Reader) -> Response:
+    """The response, which says how far behind it is if it was read from a replica."""
+    if read.lag_seconds is not None:
+        response.headers[LAG_HEADER] = f"{read.lag_seconds:.3f}"
+    return response
 
 
 def json_reply(body: Any, status: int = 200) -> Response:

@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 
 from prudent.api.campaigns import LIST_MAX, CampaignPath
 from prudent.api.holdout import HoldoutReply
-from prudent.api.rendering import json_reply, render_instant, render_shown
+from prudent.api.rendering import json_reply, render_instant, render_shown, with_lag
 from prudent.api.replies import (
     DUE_AT,
     HEAD,
@@ -366,7 +366,7 @@ def report_routes(read: Reader, ledger: LedgerAccess, clock: Clock) -> APIRouter
         found = await read.in_pages(report, campaign_id, clock, policy, model)
         if found is None:
             raise await read(no_campaign, campaign_id)
-        return json_reply(render_campaign_report(found))
+        return with_lag(json_reply(render_campaign_report(found)), read)
 
     @router.get(
         "/campaigns/{campaign_id}/decisions",
@@ -384,7 +384,7 @@ def report_routes(read: Reader, ledger: LedgerAccess, clock: Clock) -> APIRouter
         page = await read(_read_page, campaign_id, before, limit, clock)
         if page is None:
             raise await read(no_campaign, campaign_id)
-        return Response(page, media_type="application/json")
+        return with_lag(Response(page, media_type="application/json"), read)
 
     return router
 

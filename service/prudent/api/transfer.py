@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from prudent.api.campaigns import CampaignPath
-from prudent.api.rendering import json_reply, render_campaign
+from prudent.api.rendering import json_reply, render_campaign, with_lag
 from prudent.api.replies import PROBLEMS, CampaignReply
 from prudent.api.server.authentication import author_of
 from prudent.api.server.bodies import Bodies
@@ -59,9 +59,8 @@ async def export_file(read: Reader, clock: Clock, campaign_id: str, table: Table
         while (page := await read(export.next_page)) is not None:
             yield page
 
-    return StreamingResponse(
-        pages(), media_type=kind, headers={"Content-Disposition": f'attachment; filename="{name}"'}
-    )
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return with_lag(StreamingResponse(pages(), media_type=kind, headers=headers), read)
 
 
 def transfer_routes(ledger: LedgerAccess, read: Reader, bodies: Bodies, limits: Limits, clock: Clock) -> APIRouter:

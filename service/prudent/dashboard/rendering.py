@@ -22,6 +22,7 @@ from prudent.dashboard import formatting
 from prudent.errors import CommandError, NotFoundError, QuarantinedError, UnavailableError
 from prudent.security.keys import Role, is_allowed
 from prudent.security.sessions import COOKIE, Sessions
+from prudent.store.read_pool import Reader
 from prudent.store.reports import explores
 from prudent.store.tables import DecisionRow
 
@@ -41,6 +42,7 @@ POLICY = "; ".join(
         "frame-ancestors 'none'",
     )
 )
+SEE_OTHER = 303
 HEADERS = {
     "Content-Security-Policy": POLICY,
     "Cache-Control": "no-store",
@@ -69,7 +71,8 @@ def asset_routes(assets: Assets) -> APIRouter:
 class Pages:
     """Renders the templates. has_demo: whether the campaign named demo is the demo, which can be played on."""
 
-    def __init__(self, assets: Assets, sessions: Sessions, *, has_demo: bool = False) -> None:
+    def __init__(self, assets: Assets, read: Reader, sessions: Sessions, *, has_demo: bool = False) -> None:
+        self.read = read
         self._sessions = sessions
         self._environment = Environment(
             loader=PackageLoader("prudent.dashboard"),
@@ -90,7 +93,7 @@ class Pages:
             step=step,
         )
         self._environment.tests["trial"] = is_trial
-        self._environment.globals.update(asset=assets.address, version=version("prudent"), has_demo=has_demo)
+        self._environment.globals.update(asset=assets.address, version=version("prudent"), has_demo=has_demo, read=read)
 
     def render(self, request: Request, template: str, status: int = 200, **context: Any) -> HTMLResponse:
         """A page.
@@ -118,10 +121,13 @@ def page(router: APIRouter, pages: Pages, path: str, method: str = "GET") -> Cal
         @wraps(endpoint)
         async def answer(request: Request, *args: Any, **kwargs: Any) -> Response:
             try:
-                return await endpoint(request, *args, **kwargs)
+                response = await endpoint(request, *args, **kwargs)
             except (CommandError, UnavailableError, BadBodyError) as error:
                 status, title, text = _describe(error)
                 return pages.render(request, "problem.html", status, title=title, text=text)
+            if response.status_code == SEE_OTHER:
+                await pages.read.catch_up()
+            return response
 
         router.add_api_route(path, answer, methods=[method])
         return answer
@@ -177,7 +183,7 @@ def address(request: Request, *steps: str) -> str:
 
 def see(location: str) -> Response:
     """Have the browser get another page, so that a reload of it sends nothing again."""
-    return RedirectResponse(location, 303, HEADERS)
+    return RedirectResponse(location, SEE_OTHER, HEADERS)
 
 
 def curl(base: str, path: str, body: Mapping[str, Any], *, with_key: bool) -> str:

@@ -110,28 +110,37 @@ class Metrics:
     ) -> Histogram:
         return Histogram(name, text, labels, buckets=buckets, registry=self.registry)
 
-    def render(self, pending: int | None, alarms: Mapping[str, Container[str]] = MappingProxyType({})) -> bytes:
+    def render(
+        self,
+        pending: int | None,
+        alarms: Mapping[str, Container[str]] = MappingProxyType({}),
+        lag_seconds: float | None = None,
+    ) -> bytes:
         """The text format that Prometheus scrapes.
 
         pending: decisions waiting for a reward; None if not known. alarms: the kinds raised in each named campaign.
+        lag_seconds: of the replica; None where there is none, or if it is not known.
         """
         registry = self.registry if self._folder is None else shared_registry(self._folder)
         asked = CollectorRegistry()
-        asked.register(_Asked(pending, alarms))
+        asked.register(_Asked(pending, alarms, lag_seconds))
         return generate_latest(registry) + generate_latest(asked)
 
 
 class _Asked(Collector):
     """Gauges that are asked for at each scrape, and belong to no process."""
 
-    def __init__(self, pending: int | None, alarms: Mapping[str, Container[str]]) -> None:
-        self._pending, self._alarms = pending, alarms
+    def __init__(self, pending: int | None, alarms: Mapping[str, Container[str]], lag_seconds: float | None) -> None:
+        self._pending, self._alarms, self._lag_seconds = pending, alarms, lag_seconds
 
     def collect(self) -> Iterator[Metric]:
         """The gauges."""
         if self._pending is not None:
             text = "Decisions waiting for a reward, in campaigns with timeout_seconds."
             yield GaugeMetricFamily("prudent_pending_decisions", text, value=self._pending)
+        if self._lag_seconds is not None:
+            text = "How far the replica of PRUDENT_READ_DATABASE_URL is behind."
+            yield GaugeMetricFamily("prudent_replica_lag_seconds", text, value=self._lag_seconds)
         alarms = GaugeMetricFamily(
             "prudent_campaign_alarm",
             "1 where an alarm is raised, of the campaigns in PRUDENT_METRICS_CAMPAIGNS.",

@@ -23,7 +23,12 @@ LONG_READS_MAX = 16
 
 
 class Reader:
-    """Runs functions that read the database, off the event loop."""
+    """Runs functions that read the database, off the event loop.
+
+    lag_seconds: how far behind what it reads was when last looked at; None where it is the database itself, or unknown.
+    """
+
+    lag_seconds: float | None = None
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -69,6 +74,9 @@ class Reader:
             if classify(error) is Failure.DEFECT:
                 raise
             raise DatabaseUnavailableError("the database is not available: try again") from error
+
+    async def catch_up(self) -> None:
+        """Wait until what this reads has what has been written: no time at all where it is the database itself."""
 
     def close(self) -> None:
         """End the threads; a long read ends at its next page."""
