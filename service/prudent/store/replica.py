@@ -14,16 +14,14 @@ from prudent.store.read_pool import Reader
 P = ParamSpec("P")
 R = TypeVar("R")
 
+CATCH_UP_SECONDS_MAX = 2.0
+POLL_SECONDS = 0.02
 # a standby that has replayed all that it has received is not behind, however long ago that was
 _LAG = text(
     "SELECT CASE WHEN NOT pg_is_in_recovery() OR pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn() THEN 0 "
     "ELSE extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp()) END"
 )
 _IDENTITY = text("SELECT pg_is_in_recovery(), (SELECT system_identifier FROM pg_control_system())")
-
-
-CATCH_UP_SECONDS_MAX = 2.0
-POLL_SECONDS = 0.02
 _WRITTEN = text("SELECT pg_current_wal_flush_lsn()")
 _HAS = text("SELECT NOT pg_is_in_recovery() OR pg_last_wal_replay_lsn() >= CAST(:position AS pg_lsn)")
 
