@@ -168,7 +168,7 @@ def test_features_without_names_are_no_flag(api: httpx.Client) -> None:
     """An application would send attributes for ever and never be told that there are none."""
     flag = create(api, disjoint())
     details = refused(api.post(f"{FLAGS}/{flag}", json={"context": {"age": 1}}), "INVALID_CONTEXT", 400)
-    assert "have no names" in details
+    assert "no features by name" in details
     empty = create(api, shared(arms=[]))
     refused(api.post(f"{FLAGS}/{empty}", json={}), "GENERAL", 400)
 
