@@ -30,9 +30,9 @@ def test_keys_are_made_shown_once_and_revoked(closed: Server, browser: Browser) 
     assert httpx.get(f"{closed.url}/campaigns", headers={"X-API-Key": key}, trust_env=False).status_code == 401
     assert browser.http.get(f"{MANAGE}/keys/app/revoke").status_code == 404
     trail = browser.text(f"{MANAGE}/trail")
-    assert "admin dashboard Key created: app, role reader" in trail
-    assert "admin dashboard Key revoked: app" in trail
-    assert "command line Key created: admin, role admin" in trail
+    assert "Key created: app, role reader admin dashboard" in trail
+    assert "Key revoked: app admin dashboard" in trail
+    assert f"Key created: admin, role admin {NONE} command line" in trail
     assert "your session ends with it" in browser.text(f"{MANAGE}/keys/admin/revoke")
 
 
@@ -45,9 +45,9 @@ def test_the_trail_has_what_programs_and_operators_do(closed: Server, browser: B
     done = prudent("campaigns", "pause", "seen", "--database-url", closed.database_url)
     assert done.exit_code == 0, done.stderr
     page = browser.text("/dashboard/campaigns/seen")
-    assert "the setting PRUDENT_ADMIN_KEY API Campaign changed, algorithm.exploration from 1.0 to 0.25" in page
-    assert "the setting PRUDENT_ADMIN_KEY API Campaign changed, algorithm.uniform_share from 0.0 to 0.2" in page
-    assert f"{NONE} command line Campaign changed, status from active to paused" in page
+    assert "Campaign changed, algorithm.exploration from 1.0 to 0.25 the setting PRUDENT_ADMIN_KEY API" in page
+    assert "Campaign changed, algorithm.uniform_share from 0.0 to 0.2 the setting PRUDENT_ADMIN_KEY API" in page
+    assert f"Campaign changed, status from active to paused {NONE} command line" in page
 
 
 FORMS = (
@@ -110,7 +110,7 @@ def test_an_open_service_may_be_worked_with_until_its_first_key(make_server: Mak
             browser.confirm(f"{MANAGE}/campaigns", campaign_id="c", **{"risk.downside_weight": "4"}).status_code == 303
         )
         page = browser.text("/dashboard/campaigns/c")
-        assert f"{NONE} dashboard Campaign created" in page
+        assert f"Campaign created {NONE} dashboard" in page
         for headers in ({"Host": "elsewhere.example", "Origin": "http://elsewhere.example"}, {"Origin": "null"}):
             path = f"{MANAGE}/campaigns/c/status/archived"
             sent = browser.http.post(path, data={"token": browser.token(path), "confirmed": "yes"}, headers=headers)

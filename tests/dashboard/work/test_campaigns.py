@@ -283,8 +283,8 @@ def test_a_reward_by_hand_is_recorded_once_and_corrected(closed: Server, browser
     browser.http.cookies.clear()
     browser.sign_in(keys["admin"])
     trail = browser.text("/dashboard/campaigns/hand")
-    assert f"writer dashboard Reward sent by hand: {decision_id}" in trail
-    assert f"writer dashboard Reward corrected: {decision_id}" in trail
+    assert f"Reward sent by hand: {decision_id} writer dashboard" in trail
+    assert f"Reward corrected: {decision_id} writer dashboard" in trail
 
 
 def test_a_decision_says_whether_it_was_shown_and_until_when_its_reward_is_due(
