@@ -31,8 +31,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """One more than there are processors, as tests also wait: for commits, processes and browsers."""
-    return (os.cpu_count() or 1) + 1
+    """Two more than there are processors, as tests also wait: for commits, processes and browsers."""
+    return (os.cpu_count() or 1) + 2
 
 
 @pytest.fixture(autouse=True, scope="session")
