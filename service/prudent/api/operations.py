@@ -15,7 +15,7 @@ from prudent.observability.metrics import Metrics
 from prudent.reporting.alarms import read_alarms
 from prudent.store.decisions import count_pending
 from prudent.store.read_pool import Reader
-from prudent.store.replica import Replica, lag_seconds
+from prudent.store.replica import Replica
 from prudent.store.schema import UnknownRevisionError, current_revision, latest_revision
 
 READY_SECONDS_MAX = 2.0
@@ -87,7 +87,7 @@ async def _lag(replica: Replica | None) -> float | None:
         return None
     try:
         async with asyncio.timeout(READY_SECONDS_MAX):
-            return await replica(lag_seconds)
+            return await replica.lag()
     except (DatabaseUnavailableError, TimeoutError):
         return None
 

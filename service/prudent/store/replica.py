@@ -42,12 +42,16 @@ class Replica(Reader):
 
         return await super().__call__(noting, *args, **kwargs)
 
+    async def lag(self) -> float | None:
+        """How far it is behind now, as `lag_seconds`. Raises DatabaseUnavailableError."""
+        return await super().__call__(lag_seconds)
+
     async def catch_up(self) -> None:
         """As of any reader, for so long at most: a page says how far behind it is, and a reader can reload it."""
         with suppress(DatabaseUnavailableError, TimeoutError):
             async with asyncio.timeout(CATCH_UP_SECONDS_MAX):
                 position = await self._primary(_written)
-                while not await self(_has, position):
+                while not await super().__call__(_has, position):
                     await asyncio.sleep(POLL_SECONDS)
 
     def close(self) -> None:
