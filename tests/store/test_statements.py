@@ -1,16 +1,17 @@
 """Statements that pass SQLAlchemy by, and the connection that is not given back."""
 
+import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
-from sqlalchemy import Connection, Engine
+from sqlalchemy import BigInteger, Column, Connection, Double, Engine, LargeBinary, MetaData, Table, Text
 from sqlalchemy.exc import DBAPIError
 
 from prudent.store import statements
 from prudent.store.engines import create_write_engine, parse_database_url
 from prudent.store.failures import Failure, classify
-from prudent.store.statements import HeldConnection
+from prudent.store.statements import ARRAYS_ROWS_MIN, HeldConnection, Insertion
 
 SENT = "a reward that nobody may read"
 WRONG = {
@@ -102,3 +103,34 @@ def test_a_held_connection_stays_and_is_given_back_after_an_error(engine: Engine
     held.release()
     held.release()
     assert engine.pool.checkedout() == 0  # type: ignore[attr-defined]
+
+
+class Row(NamedTuple):
+    """A value of each kind that our tables have."""
+
+    place: int
+    name: str
+    data: bytes | None
+    size: float | None
+    note: str | None
+
+
+AWKWARD = (
+    Row(0, 'a "quoted", {braced} \\ NULL', b"\\x00", 0.1 + 0.2, None),
+    Row(0, "", b"", -math.inf, "NULL"),
+    Row(0, " straße \n\t\U0001f600", None, 5e-324, "%s %(name)s"),
+    Row(0, "{1,2}", b'",\x00\xff', None, ""),
+)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, ARRAYS_ROWS_MIN - 1, ARRAYS_ROWS_MIN, 500])
+def test_rows_arrive_as_they_are_however_many(engine: Engine, count: int) -> None:
+    """A comma or a null in a column of many rows would move the values of others."""
+    columns = zip(Row._fields, (BigInteger, Text, LargeBinary, Double, Text), strict=True)
+    table = Table("rows", MetaData(), *(Column(name, kind()) for name, kind in columns))
+    rows = [AWKWARD[number % len(AWKWARD)]._replace(place=number * 2**40) for number in range(count)]
+    with engine.begin() as connection:
+        table.create(connection)
+        Insertion(table, Row._fields).execute(connection, rows)
+        found = statements.fetch(connection, "SELECT * FROM rows ORDER BY place", ())
+    assert [Row(*row) for row in found] == rows

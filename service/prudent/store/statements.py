@@ -44,6 +44,9 @@ Parameters = Sequence[Any] | Mapping[str, Any]
 PARAMETERS_MAX = 999
 """Of one SQLite statement, in every version; there is a prepared statement for each number of rows up to there."""
 
+ARRAYS_ROWS_MIN = 8
+"""From so many rows on, PostgreSQL gets columns as arrays; making and reading those costs more than a few rows."""
+
 _FLOAT64 = np.dtype("<f8")
 _FILE = "prudent-file"
 """Where a SQLite connection keeps what it has opened."""
@@ -182,20 +185,30 @@ class Lookup:
 class Insertion:
     """INSERT of named tuples whose fields are columns of the table, in the table's order.
 
-    Compiled once: SQLAlchemy's compiler would do work for each row that costs more than the row itself.
+    Compiled once: SQLAlchemy's compiler would do work for each row that costs more than the row itself. Many rows are
+    one statement: each costs PostgreSQL more than its row, as conditions of indexes are prepared anew; and for each one
+    sqlite3 releases the interpreter's lock, and waits for it while requests are parsed.
     """
 
     def __init__(self, table: Table, fields: Sequence[str]) -> None:
         self._fields = list(fields)
-        if [column.name for column in table.columns if column.name in self._fields] != self._fields:
+        own = [column for column in table.columns if column.name in self._fields]
+        if [column.name for column in own] != self._fields:
             raise ValueError(f"the fields must be columns of {table.name}, in the table's order")
         self._statement = insert(table)
         self._rows_max = PARAMETERS_MAX // len(self._fields)
         self._texts: dict[str, str] = {}
+        arrays = [bindparam(one.name, type_=ARRAY(one.type)) for one in own]
+        given = func.unnest(*arrays).table_valued(*fields).render_derived(name="given")
+        self._from_arrays = Prepared(self._statement.from_select(self._fields, select(*given.c)))
 
     def execute(self, connection: Connection, rows: Sequence[Any]) -> None:
         """Insert the rows in their order. No rows, no round trip."""
         dialect = connection.dialect
+        if not dialect.positional and len(rows) >= ARRAYS_ROWS_MIN:
+            columns = dict(zip(self._fields, map(list, zip(*rows, strict=True)), strict=True))
+            self._from_arrays.execute_many(connection, [columns])
+            return
         if dialect.name not in self._texts:
             self._texts[dialect.name] = str(self._statement.compile(dialect=dialect, column_keys=self._fields))
         text = self._texts[dialect.name]
@@ -203,8 +216,6 @@ class Insertion:
             if rows:
                 execute_many(connection, text, [row._asdict() for row in rows])
             return
-        # sqlite3 releases the interpreter's lock for every statement, and waits for it while requests are parsed:
-        # many rows in one statement, instead of one statement many times
         head, _, places = text.rpartition("VALUES ")
         for first in range(0, len(rows), self._rows_max):
             part = rows[first : first + self._rows_max]
