@@ -194,6 +194,16 @@ def test_exploring_share(api: httpx.Client) -> None:
     assert body["exploring_share"] > 0
 
 
+def test_what_is_held_out_is_not_exploring(api: httpx.Client) -> None:
+    """A campaign that measures itself against one arm would seem to explore for ever."""
+    algorithm = {"exploration": 0, "floor": 0, "warmup": 0, "uniform_share": 0}
+    campaign_id = create(api, multi_armed(algorithm=algorithm, holdout={"share": 0.5, "arm_id": "c"}))
+    ok(api.post("/select/batch", json={"items": [{"campaign_id": campaign_id}] * 100}))
+    learning = report(api, campaign_id)["learning"]
+    assert (learning["recent_decisions"], learning["exploring_share"]) == (100, 0)
+    assert {row["arm_id"] for row in report(api, campaign_id)["arms"] if row["plays"]} > {"c"}
+
+
 def test_arms_of_requests(api: httpx.Client) -> None:
     """Arms that come with their features in a request would be missing from the report."""
     campaign_id = create(api, shared())

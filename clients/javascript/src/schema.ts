@@ -198,7 +198,7 @@ export interface components {
         };
         /** @description Whether the campaign is learning, and what it has found. */
         LearningReply: {
-            /** @description Share of them in which the service's choice was an arm other than the best estimate. For external choices, the recommended arm counts. */
+            /** @description Share of them in which the service's choice was an arm other than the best estimate. For external choices, the recommended arm counts; decisions that were held out do not. */
             exploring_share: number | null;
             /** @description The active arm with the best risk; null where several share it, and in campaigns with features, where `policy` says which arm is best in which contexts. */
             leading_arm_id: string | null;

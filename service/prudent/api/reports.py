@@ -115,7 +115,7 @@ class LearningReply(BaseModel):
     recent_decisions: int = Field(description=f"How many decisions exploring_share counts: at most the last {RECENT}.")
     exploring_share: float | None = Field(
         description="Share of them in which the service's choice was an arm other than the best estimate. For external "
-        "choices, the recommended arm counts."
+        "choices, the recommended arm counts; decisions that were held out do not."
     )
     leading_arm_id: str | None = Field(
         description="The active arm with the best risk; null where several share it, and in campaigns with features, "

@@ -324,8 +324,8 @@ def describe_learning(
 
 
 def describe_progress(recent: Sequence[ChoiceRow | DecisionRow], campaign: CampaignRow) -> Progress:
-    """Count how often the last decisions explored."""
-    share = sum(explores(row) for row in recent) / len(recent) if recent else None
+    """Count how often the last decisions explored. What is held out is measured against, and no trial."""
+    share = sum(explores(row) and row.reason != "holdout" for row in recent) / len(recent) if recent else None
     return Progress(campaign.learn_limit is not None, campaign.observations, len(recent), share)
 
 
