@@ -153,10 +153,10 @@ def create_app(settings: Settings, metrics_folder: Path | None = None, ledger_so
         guide_routes(Library(folder_of_pages()), icon=assets.address("icon.svg")),
         *([demo_routes(ledger, pages)] if settings.demo else []),
     )
-    for router in routers:
-        app.include_router(router)
-    documentation.install(app)
-    problems.install(app, [route for router in (app.router, *routers) for route in router.routes])
+    documentation.install(app)  # first, as its large files are what an attacker would ask for
+    for router in routers:  # not included: a router in a router is matched before its routes are, at their price again
+        app.router.routes.extend(router.routes)
+    problems.install(app, app.routes)
     return app
 
 
