@@ -83,10 +83,13 @@ class Standing(NamedTuple):
 
 _WITH_HEAD = campaigns.join(heads, heads.c.key == campaigns.c.key)
 _ROW = select(*(campaigns.c[name] for name in CampaignRow._fields[:-1]), heads.c.head).select_from(_WITH_HEAD)
-_WITH_LAST_ROW = _WITH_HEAD.outerjoin(
-    observations, (observations.c.key == heads.c.key) & (observations.c.sequence == heads.c.head)
+# not a join: planned while the log is nearly empty, PostgreSQL reads all of it, and keeps the plan while it grows
+_LAST_DIGEST = (
+    select(observations.c.digest)
+    .where(observations.c.key == heads.c.key, observations.c.sequence == heads.c.head)
+    .scalar_subquery()
 )
-_STANDING_COLUMNS = [*(campaigns.c[name] for name in Standing._fields[:-4]), heads.c.head, observations.c.digest]
+_STANDING_COLUMNS = [*(campaigns.c[name] for name in Standing._fields[:-4]), heads.c.head, _LAST_DIGEST]
 _CLOCK_US = cast(extract("epoch", func.clock_timestamp()) * 1_000_000, BigInteger)
 # all in the server's memory; a restored table has another file, a database recreated from a template another oid
 _EPOCH: ColumnElement[str] = literal_column(
@@ -95,8 +98,8 @@ _EPOCH: ColumnElement[str] = literal_column(
     "pg_relation_filenode('decisions'), pg_relation_filenode('observations'))"
 )
 _STANDING = {
-    "postgresql": Lookup(select(*_STANDING_COLUMNS, _CLOCK_US, _EPOCH).select_from(_WITH_LAST_ROW), campaigns.c.key),
-    "sqlite": Lookup(select(*_STANDING_COLUMNS, null(), null()).select_from(_WITH_LAST_ROW), campaigns.c.key),
+    "postgresql": Lookup(select(*_STANDING_COLUMNS, _CLOCK_US, _EPOCH).select_from(_WITH_HEAD), campaigns.c.key),
+    "sqlite": Lookup(select(*_STANDING_COLUMNS, null(), null()).select_from(_WITH_HEAD), campaigns.c.key),
 }
 _KEYS = Lookup(select(campaigns.c.campaign_id, campaigns.c.key), campaigns.c.campaign_id)
 _HEADS = select(heads.c.key).order_by(heads.c.key)
