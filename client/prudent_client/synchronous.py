@@ -10,7 +10,7 @@ import httpx
 from prudent_client.calls import Call, Calls, Pause, Send
 from prudent_client.campaigns import NewCampaign
 from prudent_client.connection import options, within
-from prudent_client.deadlines import Attempts
+from prudent_client.deadlines import Attempts, end_in_time
 from prudent_client.errors import RejectedError
 from prudent_client.frames import pandas, to_frame
 from prudent_client.identifiers import new_id
@@ -66,6 +66,7 @@ class Client:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._http = httpx.Client(**options(base_url, api_key, timeout_seconds, headers), transport=transport)
+        end_in_time(self._http)
         self._calls = Calls(base_url, retries or Retries(), deadline_seconds)
         self._attempts, self._sleep = Attempts(), sleep
 

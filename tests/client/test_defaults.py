@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from math import isnan
 from typing import Any
 
@@ -52,6 +52,8 @@ async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
 
 async def drip(writer: asyncio.StreamWriter, text: bytes) -> None:
     for place in range(len(text)):
+        if writer.is_closing():
+            return
         writer.write(text[place : place + 1])
         await asyncio.sleep(0.02)
 
@@ -108,6 +110,24 @@ SERVERS = {
     "slow head": lambda: serving(drip_the_head),
     "slow body": lambda: serving(drip_the_body),
 }
+
+
+def test_an_attempt_that_is_given_up_ends() -> None:
+    """A reply that comes byte by byte would keep its thread for as long as the server likes, one for each call."""
+    closed = threading.Event()
+
+    async def drip_until_closed(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(HEAD[:17] + b"x-slow: ")
+        with suppress(ConnectionError):
+            while True:
+                writer.write(b"x")
+                await writer.drain()
+                await asyncio.sleep(0.02)
+        closed.set()
+
+    with serving(drip_until_closed) as url, Client(url, deadline_seconds=0.25) as client:
+        assert client.select("c", default="usual").reason == "default"
+        assert closed.wait(10)
 
 
 @pytest.mark.alone
