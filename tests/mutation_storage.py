@@ -26,7 +26,7 @@ STORAGE = (
     ),
     Mutation(
         "the digest continued from another row than the last",
-        "prudent.store.campaigns:_WITH_LAST_ROW",
+        "prudent.store.campaigns:_LAST_DIGEST",
         replace("heads.c.head", "heads.c.head - 1"),
         f"{DIGESTS}::test_two_workers_continue_one_digest",
     ),
