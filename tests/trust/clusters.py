@@ -3,7 +3,6 @@
 import contextlib
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import tempfile
@@ -167,12 +166,7 @@ class PgBouncer:
         return server_url.replace(f":{self._server.port}/", f":{self.port}/")
 
     def remove(self) -> None:
-        """Stop it."""
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGQUIT)
-            try:
-                self.process.wait(SECONDS_MAX)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
+        """Stop it. It keeps nothing, and which signal it heeds at once depends on its version."""
+        self.process.kill()
+        self.process.wait()
         shutil.rmtree(self.directory, ignore_errors=True)
