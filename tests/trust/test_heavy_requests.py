@@ -121,8 +121,8 @@ def test_large_campaigns_do_not_hold_the_others(make_server: MakeServer, databas
     p99 = quantile(latencies, 0.99)
     promise(
         "R21",
-        f"{database_url.partition(':')[0]}: {count} selects of 800 x 220 in {took:.1f} s, {models} models of 1,000 x 60: "
-        f"{len(latencies)} selects of another campaign, p99 {p99:.3f} s, slowest {max(latencies):.3f} s",
+        f"{database_url.partition(':')[0]}: {count} selects of 800 x 220 in {took:.1f} s, {models} models of 1,000 x "
+        f"60: {len(latencies)} selects of another campaign, p99 {p99:.3f} s, slowest {max(latencies):.3f} s",
     )
     assert (statuses, others.failures) == ([200] * count, 0)
     assert models > READERS
