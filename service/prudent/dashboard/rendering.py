@@ -22,8 +22,8 @@ from prudent.dashboard import formatting
 from prudent.errors import CommandError, NotFoundError, QuarantinedError, UnavailableError
 from prudent.security.keys import Role, is_allowed
 from prudent.security.sessions import COOKIE, Sessions
+from prudent.store import reports
 from prudent.store.read_pool import Reader
-from prudent.store.reports import explores
 from prudent.store.tables import DecisionRow
 
 STATIC = Path(__file__).parent / "static"
@@ -155,7 +155,7 @@ def _describe(error: CommandError | UnavailableError | BadBodyError) -> tuple[in
 
 def is_trial(made: DecisionRow) -> bool:
     """Whether the policy tried an arm other than the best estimate; what is held out or chosen elsewhere is not its."""
-    return explores(made) and made.reason not in {"holdout", "external"}
+    return reports.is_trial(made) and made.reason != "external"
 
 
 def is_https(request: Request) -> bool:

@@ -20,7 +20,7 @@ from prudent.reporting.policies import PolicyReport
 from prudent.reporting.stalls import Stall, find_stalls
 from prudent.store.campaigns import CampaignRow
 from prudent.store.read_pool import Connect
-from prudent.store.reports import ChoiceRow, explores
+from prudent.store.reports import ChoiceRow, is_trial
 from prudent.store.tables import DecisionRow
 
 INTERVAL_NOTE = (
@@ -324,8 +324,8 @@ def describe_learning(
 
 
 def describe_progress(recent: Sequence[ChoiceRow | DecisionRow], campaign: CampaignRow) -> Progress:
-    """Count how often the last decisions explored. What is held out is measured against, and no trial."""
-    share = sum(explores(row) and row.reason != "holdout" for row in recent) / len(recent) if recent else None
+    """Count how often the policy explored in the last decisions."""
+    share = sum(map(is_trial, recent)) / len(recent) if recent else None
     return Progress(campaign.learn_limit is not None, campaign.observations, len(recent), share)
 
 

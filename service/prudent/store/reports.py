@@ -73,6 +73,11 @@ def explores(row: ChoiceRow | DecisionRow) -> bool:
     return (row.recommended_arm_id or row.arm_id) != row.greedy_arm_id and row.reason != "baseline"
 
 
+def is_trial(row: ChoiceRow | DecisionRow) -> bool:
+    """Whether the policy explored: what is held out is measured against it, and is none of its choices."""
+    return explores(row) and row.reason != "holdout"
+
+
 class SeenRow(NamedTuple):
     """Features that were seen: of the arm, or the context. greedy_arm_id: None for an observation made elsewhere."""
 
