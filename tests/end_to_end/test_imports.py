@@ -25,7 +25,10 @@ LAYERS: list[list[str]] = [
 OURS = {"prudent", "prudent_client", "prudent_simulator"}
 EXTRAS = {"openfeature", "pandas"}
 """Of the client, imported where they are asked for: tests/client/test_public_api.py."""
-ALLOWED = {"prudent/core": {"numpy", "scipy"}, "prudent_client": {"httpx", "pydantic", "pydantic_core"} | EXTRAS}
+ALLOWED = {
+    "prudent/core": {"numpy", "scipy"},
+    "prudent_client": {"httpcore", "httpx", "pydantic", "pydantic_core"} | EXTRAS,
+}
 SECONDS_MAX = 120
 
 

@@ -45,6 +45,13 @@ def cut(path: Path, share: float) -> None:
     os.truncate(path, int(path.stat().st_size * share))
 
 
+def empty_and_open(path: Path) -> None:
+    """What somebody's sqlite3 opens next has no pages, so it removes the log."""
+    cut(path, 0)
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("SELECT 1 FROM sqlite_schema").fetchall()
+
+
 def point_elsewhere(path: Path) -> None:
     """Of a database that is named by a symbolic link."""
     other = path.with_suffix(".other")
@@ -62,6 +69,7 @@ FOR_GOOD: dict[str, tuple[Tamper, str]] = {
     ),
     "a symbolic link that points elsewhere": (point_elsewhere, "was replaced by another"),
     "emptied": (lambda path: cut(path, 0), "was truncated"),
+    "emptied and opened": (empty_and_open, "the database file was truncated"),
     "cut in half": (lambda path: cut(path, 0.5), "was truncated"),
     "its log removed": (lambda path: beside(path, "-wal").unlink(), "'s -wal was removed"),
     "its log replaced": (lambda path: replace(beside(path, "-wal")), "'s -wal was replaced"),

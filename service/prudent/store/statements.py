@@ -279,14 +279,14 @@ class OpenedFile:
 
     def check(self, connection: Connection) -> None:
         """Raise LostFileError unless the names still lead to what was opened, and nothing of it is cut off."""
-        database, log = self._look(0), self._look(1)
-        self._look(2)
+        database = self._look(0)
         if database.st_nlink != 1:
             raise LostFileError(f"the database file has {database.st_nlink} names (hard links): remove the others")
-        if database.st_size < self._bytes:  # a VACUUM by somebody else shrinks it, too
-            row = fetch(connection, "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size", ())[0]
-            if row[0] > database.st_size:
-                raise LostFileError("the database file was truncated: restore a backup and restart")
+        # before the log: whoever opens an emptied file next removes its log, and to put that back would not help
+        if database.st_size < self._bytes and (not database.st_size or _bytes_of(connection) > database.st_size):
+            raise LostFileError("the database file was truncated: restore a backup and restart")
+        log = self._look(1)
+        self._look(2)
         header = os.pread(self._log, _WAL_HEADER_BYTES, 0)
         if not log.st_size and self._log_bytes:  # emptied by a checkpoint, which leaves no frames, or by somebody else
             is_cut = _has_frames(connection)
@@ -307,6 +307,11 @@ class OpenedFile:
         if (found.st_dev, found.st_ino) != self._opened[place]:
             raise LostFileError(f"{_FILES[place]} was replaced by another: restart to use that one")
         return found
+
+
+def _bytes_of(connection: Connection) -> int:
+    """What SQLite believes its file to take. A VACUUM by somebody else makes that less."""
+    return int(fetch(connection, "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size", ())[0][0])
 
 
 def _has_frames(connection: Connection) -> bool:
