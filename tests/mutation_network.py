@@ -68,6 +68,12 @@ NETWORK = (
         f"{TRUST}/test_heavy_requests.py::test_a_model_is_described_off_the_ledgers_thread",
     ),
     Mutation(
+        "a look for what was meant with each select",
+        "prudent.ledger.batch:Batch._named",
+        replace("self._missed <= HINTS_MAX", "True"),
+        f"{TRUST}/test_heavy_requests.py::test_what_may_have_been_meant_is_found_at_once[sqlite-campaigns]",
+    ),
+    Mutation(
         "a large warm start learned inside its transaction",
         "prudent.ledger.rewards:observe",
         replace("state.takes_long(len(fresh))", "False"),

@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
+from prudent.errors import InvalidCommandError, NotFoundError
 from prudent.ledger import batch, queue
 from prudent.ledger.commands import Describe, Observe, Preview, Reward, Select, WarmStart
 from prudent.ledger.description import describe
+from prudent.ledger.missing import NO_CAMPAIGN
 from prudent.ledger.outcomes import ModelReport
 from prudent.ledger.state import CampaignState
 from prudent.store.log import FoldRow
@@ -226,3 +228,32 @@ def test_a_model_is_described_once_for_all_that_ask(worker: Worker) -> None:
     failed = worker.run(Preview(Select("c", chosen_arm_id="none")), Select("c"))
     assert "chosen_arm_id" in str(failed[0].field)
     assert failed[1].row.arm_id
+
+
+@pytest.mark.parametrize("what", ["campaigns", "arms", "features"])
+def test_what_may_have_been_meant_is_found_at_once(worker: Worker, what: str, promise: Promise) -> None:
+    """F3. Comparing long names took 30 ms to 200 ms a command: one batch of 512 held all campaigns for a minute.
+
+    A fault of commit e620c5b.
+    """
+    draw = random.Random(1)  # noqa: S311  # no secret
+    names = ["m" + "".join(draw.choices("abcdefgh", k=127)) for _ in range(612)]
+    known, unknown = names[:100], names[100:]
+    model = {"type": "disjoint", "features": [{"name": name, "kind": "number"} for name in known]}
+    own = {"model": model} if what == "features" else {}
+    worker.create("c", arms=[{"arm_id": name} for name in (known if what == "arms" else ("a", "b"))], **own)
+    for name in known if what == "campaigns" else ():
+        worker.create(name)
+    make: dict[str, Callable[[str], Select]] = {
+        "campaigns": lambda name: Select(name),
+        "arms": lambda name: Select("c", chosen_arm_id=name),
+        "features": lambda name: Select("c", context=dict.fromkeys([*known, name], 1.0), is_named=True),
+    }
+    started = time.perf_counter()
+    refused = worker.run(*map(make[what], unknown))
+    took = time.perf_counter() - started
+    promise("R21", f"512 selects that name {what} that do not exist, 128 characters each: {took:.2f} s")
+    assert all(isinstance(one, NotFoundError | InvalidCommandError) for one in refused)
+    assert "did you mean" in str(refused[0]) or f"the {what} are" in str(refused[0])
+    assert what != "campaigns" or str(refused[-1]) == NO_CAMPAIGN  # the database was not asked for each
+    assert took < LIVE_SECONDS_MAX

@@ -54,7 +54,7 @@ from prudent.ledger.commands import (
     WarmStart,
 )
 from prudent.ledger.erasing import ERASED_AT_ONCE, find_decisions_of
-from prudent.ledger.missing import no_campaign
+from prudent.ledger.missing import NO_CAMPAIGN, no_campaign
 from prudent.ledger.outcomes import ModelReport
 from prudent.store.read_pool import Reader
 
@@ -349,7 +349,7 @@ def _page(items: list[bytes], next_cursor: str | None) -> bytes:
 
 def _campaign(record: CampaignRecord | None) -> Response:
     if record is None:
-        raise NotFoundError("there is no such campaign")
+        raise NotFoundError(NO_CAMPAIGN)
     return json_reply(render_campaign(record), 201 if record.created else 200)
 
 

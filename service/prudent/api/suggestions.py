@@ -1,12 +1,11 @@
 """What may have been meant by a field or a path that does not exist."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from difflib import SequenceMatcher, get_close_matches
 from typing import Any, get_args
 
 from prudent.campaigns import Schema
+from prudent.spelling import closest, likeness
 
-ALIKE_MIN = 0.6
 PATH_COMPARED_MAX, STEPS_ALIKE_MIN = 200, 0.7
 """Of a path that does not exist: the longest that is compared, and how like each of its steps must be."""
 WHOLE = {"CampaignChange": "CampaignConfiguration", "AlgorithmChange": "Algorithm", "ArmChange": "ArmConfiguration"}
@@ -31,8 +30,8 @@ def about_unknown(title: str, location: Place, missing: Iterable[Place]) -> str:
     if owners:
         return f"unknown field: it belongs to {listed(owners)}"
     names = [field.alias or key for schema in schemas for key, field in schema.model_fields.items()]
-    close = get_close_matches(name, names, n=1, cutoff=ALIKE_MIN)
-    inner = close or [one for schema in schemas for one in _paths_to(schema, name)]
+    meant = closest(name, names)
+    inner = [meant] if meant else [one for schema in schemas for one in _paths_to(schema, name)]
     required = inner or [str(one[-1]) for one in missing if list(one[:-1]) == path]
     is_clear = bool(inner) or len(required) == 1
     return f"unknown field: did you mean {required[0]}?" if is_clear else "unknown field"
@@ -80,11 +79,7 @@ def _likeness(steps: Sequence[str], wanted: Sequence[str]) -> float:
     """From 0 to 1: how like the steps of a path are to those of a template, whose variables are like everything."""
     if len(steps) != len(wanted):
         return 0.0
-    ratios = [
-        SequenceMatcher(None, step, one).ratio()
-        for step, one in zip(steps, wanted, strict=True)
-        if not one.startswith("{")
-    ]
+    ratios = [likeness(step, one) for step, one in zip(steps, wanted, strict=True) if not one.startswith("{")]
     return sum(ratios) / len(ratios) if ratios and min(ratios) > STEPS_ALIKE_MIN else 0.0
 
 

@@ -6,7 +6,6 @@ name.
 
 import re
 from collections.abc import Iterator, Sequence
-from difflib import get_close_matches
 from math import isfinite
 from typing import Any
 
@@ -17,6 +16,7 @@ from prudent.api.suggestions import about_unknown, listed, required_of
 from prudent.campaigns.configuration import UNION_TAGS
 from prudent.campaigns.features import KINDS
 from prudent.identifiers import ID_PATTERN
+from prudent.spelling import closest
 
 DIGITS_MAX = 24
 """Of a number that is said as it was sent."""
@@ -171,9 +171,8 @@ def _meant(context: dict[str, Any], allowed: str, sent: str) -> str:
 
 
 def _nearest(sent: str, allowed: list[str]) -> str:
-    by_case = {one.casefold(): one for one in allowed}
-    close = get_close_matches(sent.casefold(), by_case, n=1)
-    return f": did you mean {by_case[close[0]]}?" if close else ""
+    meant = closest(sent, allowed)
+    return "" if meant is None else f": did you mean {meant}?"
 
 
 def _not_json(reason: str) -> str:

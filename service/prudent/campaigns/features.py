@@ -1,7 +1,6 @@
 """The named features of a campaign: as requested, checked, with defaults filled in, and as the core encodes them."""
 
-from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Annotated, Any, Literal
 
@@ -9,6 +8,7 @@ from pydantic import AfterValidator, Discriminator, Field, StringConstraints, Ta
 
 from prudent.campaigns.values import DIMENSION_MAX, InvalidConfigurationError, Schema
 from prudent.core.encoding import Basis, Encoder, Feature, encoder
+from prudent.spelling import hint
 
 NUMBER_MAX = 1e15
 """Largest size of a number whose center or scale is learned, of a center, and of a knot."""
@@ -142,18 +142,6 @@ Interactions = Annotated[
 ]
 
 
-def nearest(name: str, names: Iterable[str], what: str = "features") -> str:
-    """A hint for a name that does not exist. what: the names are of."""
-    known = list(names)
-    close = get_close_matches(name, known, n=1, cutoff=0.5) or get_close_matches(
-        name.casefold(), [one for one in known if one.casefold() == name.casefold()], n=1
-    )
-    if close:
-        return f"did you mean {close[0]}?"
-    listed = ", ".join(known[:_SHOWN_TERMS]) + (", ..." if len(known) > _SHOWN_TERMS else "")
-    return f"the {what} are {listed}"
-
-
 def is_plain(features: Sequence[Features] | None) -> bool:
     """Whether an array says the same as an object: all are numbers that have to be sent."""
     return features is None or all(one.kind == "number" and one.missing == "error" for one in features)
@@ -220,7 +208,9 @@ def places_of(
     for order, (left, right) in enumerate(interactions):
         for name in (left, right):
             if name not in places:
-                raise InvalidConfigurationError(f"{field}.{order}", f"{name!r} is unknown: {nearest(name, places)}")
+                raise InvalidConfigurationError(
+                    f"{field}.{order}", f"{name!r} is unknown: {hint(name, places, 'features')}"
+                )
         pair = places[left], places[right]
         if pair[0] == pair[1]:
             raise InvalidConfigurationError(f"{field}.{order}", "must name two different features")

@@ -18,7 +18,7 @@ from prudent.campaigns.configuration import (
     RewardRules,
     SharedModel,
 )
-from prudent.campaigns.features import check_features, check_width, encode, nearest, places_of, with_defaults
+from prudent.campaigns.features import check_features, check_width, encode, places_of, with_defaults
 from prudent.campaigns.rows import Floats, Given, RowReader
 from prudent.campaigns.values import DISJOINT_FLOATS_MAX, InvalidConfigurationError, check_value, known, own_value
 from prudent.campaigns.vocabulary import Draft
@@ -27,6 +27,7 @@ from prudent.core.measures import Measure
 from prudent.core.self_normalized import WARMUP
 from prudent.core.self_scaled import OBSERVATIONS_MIN
 from prudent.errors import InvalidCommandError
+from prudent.spelling import hint
 
 STEP_SIZE_MAX = 1e12
 """What a request may hold, so that a default can be posted again."""
@@ -243,7 +244,7 @@ def _check_holdout(resolved: CampaignConfiguration) -> None:
     if holdout.arm_id is not None and holdout.arm_id not in registered and resolved.model.type != "shared":
         raise InvalidConfigurationError(
             "holdout.arm_id",
-            f"must be one of the campaign's arms: {nearest(holdout.arm_id, sorted(registered), 'arms')}",
+            f"must be one of the campaign's arms: {hint(holdout.arm_id, sorted(registered), 'arms')}",
         )
 
 

@@ -22,11 +22,11 @@ from prudent.campaigns.features import (
     Features,
     NumberFeature,
     is_plain,
-    nearest,
 )
 from prudent.campaigns.values import FEATURE_MAX
 from prudent.campaigns.vocabulary import Draft, StoredCategory, Vocabulary
 from prudent.errors import InvalidCommandError
+from prudent.spelling import closest, hint
 
 Floats = NDArray[np.float64]
 Given = Floats | dict[str, Any]
@@ -94,15 +94,15 @@ class Column:
 
     def _read_category(self, value: Any, draft: Draft) -> float:
         if type(value) is not str:
-            hint = ": send it in quotes" if type(value) in {int, float} else ""
-            raise _Refused(f"must be a text, not {_WORDS.get(type(value), 'this')}{hint}")
+            advice = ": send it in quotes" if type(value) in {int, float} else ""
+            raise _Refused(f"must be a text, not {_WORDS.get(type(value), 'this')}{advice}")
         if not 1 <= len(value) <= CATEGORY_LENGTH_MAX or any(ord(one) < 32 for one in value):
             raise _Refused(f"must be a text of 1 to {CATEGORY_LENGTH_MAX} characters, without control characters")
         position = draft.position(self.key, value)
         feature = self.feature
         if position == 0 and isinstance(feature, CategoryFeature) and feature.unknown == "error":
             if feature.capacity is None:
-                raise _Refused(f"is not one of its categories: {nearest(value, feature.categories, 'categories')}")
+                raise _Refused(f"is not one of its categories: {hint(value, feature.categories, 'categories')}")
             raise _Refused(f"is none of its {feature.capacity} categories, and there is no room for another")
         return float(position)
 
@@ -212,9 +212,9 @@ class RowReader:
 
     def _about_missing(self, given: Mapping[str, Any], column: Column, columns: Sequence[Column]) -> str:
         known = {one.name for one in columns}
-        for name in given:
-            if name not in known and nearest(name, [column.name]).startswith("did you mean"):
-                return f"is required; the request has {_shown(name)} instead"
+        instead = closest(column.name, (name for name in given if name not in known))
+        if instead is not None:
+            return f"is required; the request has {_shown(instead)} instead"
         return 'is required: send it, or create the campaign with "missing": "center" or "indicator" for it'
 
     def _check_array(self, given: Floats, field: str, columns: Sequence[Column], context: bool) -> Floats:
@@ -381,4 +381,4 @@ def _about_unknown(given: Mapping[str, Any], field: str, columns: Sequence[Colum
     known = [column.name for column in columns]
     name = next(name for name in given if name not in known)
     shown = name if _PLAIN_NAME.fullmatch(name) else "(unknown name)"
-    return InvalidCommandError(f"unknown feature: {nearest(name, known)}", field=f"{field}.{shown}")
+    return InvalidCommandError(f"unknown feature: {hint(name, known, 'features')}", field=f"{field}.{shown}")

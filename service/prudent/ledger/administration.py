@@ -39,7 +39,7 @@ from prudent.ledger.erasing import erase
 from prudent.ledger.flags import check_room
 from prudent.ledger.importing import Import, take_step
 from prudent.ledger.keys import create_key, revoke_key
-from prudent.ledger.missing import arm_hint, no_arm, no_campaign
+from prudent.ledger.missing import NO_CAMPAIGN, arm_hint, no_arm, no_campaign
 from prudent.ledger.outcomes import CorrectionReceipt, ErasureReceipt
 from prudent.store import campaigns, categories, decisions, events, keys, log
 from prudent.store.campaigns import CampaignRow
@@ -310,7 +310,7 @@ def _locked(connection: Connection, campaign_id: str) -> CampaignRow:
 def _record(connection: Connection, key: int, *, created: bool = False) -> CampaignRecord:
     row = campaigns.read_campaign(connection, key)
     if row is None:
-        raise NotFoundError("there is no such campaign")
+        raise NotFoundError(NO_CAMPAIGN)
     return _with_arms(connection, row, created=created)
 
 

@@ -34,7 +34,7 @@ from prudent.ledger.commands import (
     Select,
 )
 from prudent.ledger.description import compare_arms, describe, known_report
-from prudent.ledger.missing import NO_DECISION, no_campaign
+from prudent.ledger.missing import NO_CAMPAIGN, NO_DECISION, no_campaign
 from prudent.ledger.outcomes import Decision, Deferred, EventReceipt, Failed, Outcome, Postponed, Result
 from prudent.ledger.queue import Shares
 from prudent.ledger.state import CampaignState, Writes
@@ -42,6 +42,9 @@ from prudent.ledger.subjects import digest_of, event_key, single_id
 from prudent.ledger.trail import REWARDED, Note, row_of
 from prudent.store import campaigns, categories, decisions, log, trail
 from prudent.store.tables import NOT_ACTIVATED, DecisionRow, LogRow
+
+HINTS_MAX = 16
+"""Of one batch, at campaigns that may have been meant: the database is asked for each, while all others wait."""
 
 
 class Batch:
@@ -59,6 +62,8 @@ class Batch:
         self._shares = Shares()
         self._deferred: set[str] = set()
         """The decisions of this batch's selects that are deferred."""
+        self._missed = 0
+        """How many commands have named campaigns that do not exist."""
         self._current: CampaignState | None = None
         self._executions: dict[type[Command], Callable[[Any], Result]] = {
             Select: self._select,
@@ -138,8 +143,10 @@ class Batch:
         """The state of the campaign that a command names. Raises as `_state` does."""
         key = self.basis.keys.get(campaign_id)
         if key is None:
-            raise no_campaign(self.basis.connection, campaign_id)
-        return self._state(key, "there is no such campaign")
+            self._missed += 1
+            is_hinted = self._missed <= HINTS_MAX
+            raise no_campaign(self.basis.connection, campaign_id) if is_hinted else NotFoundError(NO_CAMPAIGN)
+        return self._state(key, NO_CAMPAIGN)
 
     def _decision(self, decision_id: str) -> DecisionRow | None:
         """A decision of a living campaign, of this batch or before it."""

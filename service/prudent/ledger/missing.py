@@ -4,19 +4,21 @@ from collections.abc import Iterable
 
 from sqlalchemy import Connection
 
-from prudent.campaigns.features import nearest
 from prudent.errors import NotFoundError
+from prudent.spelling import hint
 from prudent.store import campaigns
 
 COMPARED_MAX = 100
 """Names that a missing one is compared with."""
+NO_CAMPAIGN = "there is no such campaign"
+NO_DECISION = "there is no such decision: send the decision_id with which its select was answered"
 
 
 def no_campaign(connection: Connection, campaign_id: str) -> NotFoundError:
     """The error for a campaign that does not exist."""
     known = campaigns.neighbours(connection, campaign_id, COMPARED_MAX // 2)
-    hint = nearest(campaign_id, known, "campaigns") if known else "there is none yet, so create one first"
-    return NotFoundError(f"there is no such campaign: {hint}")
+    meant = hint(campaign_id, known, "campaigns") if known else "there is none yet, so create one first"
+    return NotFoundError(f"{NO_CAMPAIGN}: {meant}")
 
 
 def no_arm(arm_id: str, arm_ids: Iterable[str]) -> NotFoundError:
@@ -27,7 +29,4 @@ def no_arm(arm_id: str, arm_ids: Iterable[str]) -> NotFoundError:
 def arm_hint(arm_id: str, arm_ids: Iterable[str]) -> str:
     """Which arm may have been meant."""
     known = [one for one, _ in zip(arm_ids, range(COMPARED_MAX), strict=False)]
-    return nearest(arm_id, known, "arms") if known else "it has none yet"
-
-
-NO_DECISION = "there is no such decision: send the decision_id with which its select was answered"
+    return hint(arm_id, known, "arms") if known else "it has none yet"
