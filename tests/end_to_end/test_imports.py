@@ -92,7 +92,7 @@ def test_a_new_module_needs_a_place(copy: Path) -> None:
         ("prudent.core.theory", "import fastapi", "The core needs numpy and scipy only"),
         ("prudent.core.measures", "from pydantic import BaseModel", "The core needs numpy and scipy only"),
         ("prudent.core.policy", "from prudent.errors import CommandError", "The core needs numpy and scipy only"),
-        ("../client/prudent_client.calls", "import numpy", "The client needs httpx and pydantic only"),
+        ("../client/prudent_client.calls", "import numpy", "The client needs httpx, httpcore and pydantic only"),
         ("prudent.api.decisions", "import prudent_simulator.runner", "The simulator is an independent oracle"),
     ],
 )
