@@ -5,6 +5,7 @@ reads its answers. Heads send a byte of a request's head now and then. Says "rea
 until its standard input ends. In a process of its own: what it costs must not slow down the clients that are measured.
 """
 
+import os
 import resource
 import selectors
 import socket
@@ -91,7 +92,8 @@ class Pipelines:
 
 
 def main() -> None:
-    """Attack."""
+    """Attack. Attackers are on machines of their own: here they leave the processors to the others."""
+    os.nice(10)
     port, readers, pipelines, heads = (int(argument) for argument in sys.argv[1:])
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
