@@ -1,10 +1,10 @@
 """Which name may have been meant by one that does not exist.
 
-Names are as long as clients like, and there may be a thousand of them: hence rapidfuzz. `difflib` took 40 milliseconds
-for a hundred names of 64 characters, and a batch asks 512 times.
+Names may have 128 characters, and there may be hundreds of them: hence rapidfuzz. `difflib` took 100 milliseconds for a
+hundred names of that length, and a batch asks 512 times.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from rapidfuzz import process
 from rapidfuzz.distance import Indel
@@ -12,6 +12,7 @@ from rapidfuzz.distance import Indel
 ALIKE_MIN = 0.65
 """Of two names, without regard to case."""
 SHOWN_MAX = 12
+"""Of the names that exist, where none is alike."""
 
 
 def likeness(one: str, other: str) -> float:
@@ -19,10 +20,10 @@ def likeness(one: str, other: str) -> float:
     return Indel.normalized_similarity(one, other)
 
 
-def closest(name: str, names: Iterable[str], alike: float = ALIKE_MIN) -> str | None:
+def closest(name: str, names: Iterable[str]) -> str | None:
     """The name that is most like another one; None if none is alike."""
     scorer = Indel.normalized_similarity
-    found = process.extractOne(name, list(names), scorer=scorer, processor=str.casefold, score_cutoff=alike)
+    found = process.extractOne(name, list(names), scorer=scorer, processor=str.casefold, score_cutoff=ALIKE_MIN)
     return None if found is None else found[0]
 
 
@@ -30,7 +31,9 @@ def hint(name: str, names: Iterable[str], what: str) -> str:
     """What to say of a name that does not exist. what: the names are of."""
     known = list(names)
     found = closest(name, known)
-    if found is not None:
-        return f"did you mean {found}?"
-    shown = ", ".join(known[:SHOWN_MAX]) + (", ..." if len(known) > SHOWN_MAX else "")
-    return f"the {what} are {shown}"
+    return f"the {what} are {some_of(known)}" if found is None else f"did you mean {found}?"
+
+
+def some_of(names: Sequence[str]) -> str:
+    """The first names of a list, as a message shows them."""
+    return ", ".join(names[:SHOWN_MAX]) + (", ..." if len(names) > SHOWN_MAX else "")

@@ -232,7 +232,7 @@ def test_a_model_is_described_once_for_all_that_ask(worker: Worker) -> None:
 
 @pytest.mark.parametrize("what", ["campaigns", "arms", "features"])
 def test_what_may_have_been_meant_is_found_at_once(worker: Worker, what: str, promise: Promise) -> None:
-    """F3. Comparing long names took 30 ms to 200 ms a command: one batch of 512 held all campaigns for a minute.
+    """F3. Comparing long names took up to 100 ms a command: one batch of 512 held all campaigns for a minute.
 
     A fault of commit e620c5b.
     """

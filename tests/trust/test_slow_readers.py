@@ -302,6 +302,6 @@ def test_everything_at_once(make_server: MakeServer, sqlite_database: str, promi
     assert watch.growth_bytes < GROWTH_BYTES_MAX
     assert left <= 10
     if share == 1:
-        assert whole > 0.8  # with their arrival, in which the attackers take one of two cores
+        assert whole > 0.8  # with their arrival
         assert watch.slowest_seconds < 1
         assert recovery < 5

@@ -26,7 +26,7 @@ from prudent.campaigns.features import (
 from prudent.campaigns.values import FEATURE_MAX
 from prudent.campaigns.vocabulary import Draft, StoredCategory, Vocabulary
 from prudent.errors import InvalidCommandError
-from prudent.spelling import closest, hint
+from prudent.spelling import closest, hint, some_of
 
 Floats = NDArray[np.float64]
 Given = Floats | dict[str, Any]
@@ -220,10 +220,10 @@ class RowReader:
     def _check_array(self, given: Floats, field: str, columns: Sequence[Column], context: bool) -> Floats:
         expected = len(columns) if self.is_named else self._dimension
         if not self._takes_arrays[context]:
-            names = ", ".join(column.name for column in columns[:12])
+            names = some_of([column.name for column in columns])
             raise InvalidCommandError(
-                f"must be an object with the features by name ({names}{', ...' if len(columns) > 12 else ''}): an "
-                "array is possible where all features are numbers",
+                f"must be an object with the features by name ({names}): an array is possible where all features are "
+                "numbers",
                 field=field,
             )
         if len(given) != expected:

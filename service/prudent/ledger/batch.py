@@ -144,8 +144,9 @@ class Batch:
         key = self.basis.keys.get(campaign_id)
         if key is None:
             self._missed += 1
-            is_hinted = self._missed <= HINTS_MAX
-            raise no_campaign(self.basis.connection, campaign_id) if is_hinted else NotFoundError(NO_CAMPAIGN)
+            if self._missed > HINTS_MAX:
+                raise NotFoundError(NO_CAMPAIGN)
+            raise no_campaign(self.basis.connection, campaign_id)
         return self._state(key, NO_CAMPAIGN)
 
     def _decision(self, decision_id: str) -> DecisionRow | None:
