@@ -88,14 +88,18 @@ class Prometheus:
         assert reply.status_code == 200, reply.text
         return reply.json()["data"]
 
+    def is_ready(self) -> bool:
+        """Whether it answers questions: at first nobody listens, and then it still reads its storage."""
+        try:
+            return httpx.get(f"{self.url}/-/ready", timeout=30, trust_env=False).is_success
+        except httpx.TransportError:
+            return False
+
     def wait_for(self, expression: str) -> list[Any]:
         """The result of an expression, once it has one."""
         deadline = time.monotonic() + WAIT_SECONDS
         while time.monotonic() < deadline:
-            try:
-                found: list[Any] = self.ask("query", query=expression)["result"]
-            except httpx.TransportError:
-                found = []
+            found: list[Any] = self.ask("query", query=expression)["result"] if self.is_ready() else []
             if found:
                 return found
             time.sleep(0.2)
