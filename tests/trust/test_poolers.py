@@ -75,7 +75,7 @@ def test_limits_hold_in_every_transaction(pool: Callable[[Mode], PgBouncer], mod
             with write.connect() as one, write.connect() as two, read.connect() as three:
                 found = [[c.execute(text(f"SHOW {name}")).scalar() for name in names] for c in (one, two, three)]
             limits = ["500ms", "10s", "2s", "off"]
-            assert found == [limits, limits, ["0", "10s", "2s", "on"]]
+            assert found == [limits, limits, ["0", "10s", "10s", "on"]]
     finally:
         write.dispose()
         read.dispose()

@@ -18,10 +18,9 @@ BUSY_TIMEOUT_MS = 5_000
 LOCK_TIMEOUT_MS = 500
 STATEMENT_TIMEOUT_MS = 10_000
 IDLE_IN_TRANSACTION_TIMEOUT_MS = 2_000
-_LIMITS_MS = {
-    "statement_timeout": STATEMENT_TIMEOUT_MS,
-    "idle_in_transaction_session_timeout": IDLE_IN_TRANSACTION_TIMEOUT_MS,
-}
+"""Of a writer that stands still between two statements: others may wait for its locks."""
+IDLE_READER_TIMEOUT_MS = 10_000
+"""Of a reader: nobody waits for it."""
 WAL_SIZE_MAX = 64 * 2**20
 NEW_FILE_MODE = 0o600
 """Of a SQLite file that we create, and so of those beside it: other users of the machine must not read features."""
@@ -88,7 +87,11 @@ def create_write_engine(url: URL) -> Engine:
         event.listen(engine, "close", statements.close_file)
         event.listen(engine, "begin", statements.begin_immediate)
         return engine
-    limits = {**_LIMITS_MS, "lock_timeout": LOCK_TIMEOUT_MS}
+    limits = {
+        "statement_timeout": STATEMENT_TIMEOUT_MS,
+        "idle_in_transaction_session_timeout": IDLE_IN_TRANSACTION_TIMEOUT_MS,
+        "lock_timeout": LOCK_TIMEOUT_MS,
+    }
     return _create_postgres(url, WRITERS_MAX, limits, target="read-write")
 
 
@@ -102,8 +105,12 @@ def create_read_engine(url: URL, *, may_be_standby: bool = False) -> Engine:
         event.listen(engine, "connect", lambda dbapi, _: dbapi.execute("PRAGMA query_only = ON").close())
         event.listen(engine, "begin", statements.begin)
         return engine
+    limits = {
+        "statement_timeout": STATEMENT_TIMEOUT_MS,
+        "idle_in_transaction_session_timeout": IDLE_READER_TIMEOUT_MS,
+    }
     target = "any" if may_be_standby else "primary"
-    return _create_postgres(url, READERS_MAX, _LIMITS_MS, target=target, read_only=True)
+    return _create_postgres(url, READERS_MAX, limits, target=target, read_only=True)
 
 
 def _create_sqlite(url: URL, *, pool_size: int) -> Engine:
