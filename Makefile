@@ -45,7 +45,9 @@ test: $(VENV)/.dev ## Install everything, check the code, and run all tests
 
 soak: $(VENV)/.dev ## The tests of load, learning and numbers at full length, with an hour of traffic (an hour and a half)
 	SOAK_SECONDS=10 SOAK_ROUNDS=1500 SOAK_SEEDS=20 SOAK_UPDATES=100000 SOAK_PROBLEMS=1000 SOAK_TINY=6000 SOAK_CENTRING=2000 \
+		SOAK_SCALED=2000 \
 		$(BIN)/python -m pytest -s tests/end_to_end/test_concurrency.py tests/end_to_end/test_first_campaign.py \
+		tests/end_to_end/test_reward_scale.py \
 		tests/core/test_adversarial.py tests/core/test_centring.py tests/core/estimators/test_exact_incremental.py \
 		tests/simulator/custom_environments/test_run.py
 	TRUST_SOAK_SECONDS=3600 $(BIN)/python -m pytest -s tests/trust/test_soak.py
