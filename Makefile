@@ -20,7 +20,7 @@ COMPILE = $(BIN)/python -m uv pip compile --quiet --universal --python-version 3
 	--generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-package prudent-client --custom-compile-command 'make lock' $(UPGRADE)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test pictures soak trust mutations mutate check format docs bench exploration coverage paper lock sbom clean
+.PHONY: help run test slow pictures soak trust mutations mutate check format docs bench exploration coverage paper lock sbom clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -39,9 +39,14 @@ run: $(VENV)/.runtime ## Serve with a demo campaign, on http://127.0.0.1:8000
 	$(BIN)/prudent migrate; \
 	exec $(BIN)/prudent serve --demo --host "$$HOST" --port "$$PORT"
 
-test: $(VENV)/.dev ## Install everything, check the code, and run all tests
+PYTEST = FORKED_SERVERS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+
+test: $(VENV)/.dev ## Install everything, check the code, and run the tests (ten minutes)
 	@$(MAKE) --no-print-directory check
-	FORKED_SERVERS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+	$(PYTEST) -m 'not slow'
+
+slow: $(VENV)/.dev ## The tests that `make test` leaves to CI: browsers, failing machines, whole pages of the docs
+	$(PYTEST) -m slow
 
 soak: $(VENV)/.dev ## The tests of load, learning and numbers at full length, with an hour of traffic (an hour and a half)
 	SOAK_SECONDS=10 SOAK_ROUNDS=1500 SOAK_SEEDS=20 SOAK_UPDATES=100000 SOAK_PROBLEMS=1000 SOAK_TINY=6000 SOAK_CENTRING=2000 \

@@ -3,8 +3,9 @@
 Most of a start's processor time goes into imports, and a run of the tests starts hundreds of processes. From the first
 line of `python -m prudent` on, a fork runs what any start runs, with its own environment, session and standard streams,
 and so do the workers that it starts. Three things are those of the process that it comes from: the seed of Python's
-hashes, BLAS's threads, of which there is one, and the command line that the system shows. Only `make test` has it so
-(FORKED_SERVERS=1), and not where these or the start itself matter; all else starts processes as operators do.
+hashes, BLAS's threads, of which there is one, and the command line that the system shows. Only `make test` and `make
+slow` have it so (FORKED_SERVERS=1), and not where these or the start itself matter; all else starts processes as
+operators do.
 """
 
 import contextlib

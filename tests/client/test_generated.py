@@ -12,6 +12,8 @@ from tests.conftest import MakeServer
 from tests.node import install, run
 from tests.servers import ROOT
 
+pytestmark = pytest.mark.slow
+
 CONFIGURATION = "content_type_overrides: {application/x-ndjson: application/octet-stream}\n"
 """NDJSON is unknown to the generator: a file as any other."""
 HERE = Path(__file__).resolve().parent / "generated"

@@ -18,6 +18,8 @@ from tests.pages import PRINTED_URL, Block, blocks_of, pages
 from tests.promises import Promise, length
 from tests.servers import ROOT, Server
 
+pytestmark = pytest.mark.slow
+
 SOURCE = ROOT / "clients/javascript"
 KEY = "a-key-of-more-than-32-characters-for-tests"
 DEFAULTS = length("DEFAULTS", 20)

@@ -8,6 +8,8 @@ from playwright.sync_api import Browser, Page, Response, expect
 from tests.dashboard.conftest import PAGES, PHONE, WAIT_MS, assert_axe_finds_nothing, open_all, opening
 from tests.servers import Server
 
+pytestmark = pytest.mark.slow
+
 expect.set_options(timeout=WAIT_MS)
 TWICE_AS_LARGE = (640, 450)
 """A window of 1280 by 900 at 200% zoom, in CSS pixels."""

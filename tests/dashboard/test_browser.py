@@ -23,6 +23,8 @@ from tests.dashboard.conftest import (
 )
 from tests.servers import Server
 
+pytestmark = pytest.mark.slow
+
 ADMIN_KEY = "an-admin-key-that-an-operator-chose"
 expect.set_options(timeout=WAIT_MS)
 

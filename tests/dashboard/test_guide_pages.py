@@ -8,6 +8,8 @@ from playwright.sync_api import Browser, Page, expect
 from tests.dashboard.conftest import PHONE, WAIT_MS, OpenPage, assert_axe_finds_nothing, opening
 from tests.servers import Server
 
+pytestmark = pytest.mark.slow
+
 expect.set_options(timeout=WAIT_MS)
 PAGES = (
     "index",

@@ -28,6 +28,8 @@ from tests.dashboard.conftest import (
 )
 from tests.servers import Server
 
+pytestmark = pytest.mark.slow
+
 DESKTOP = (1280, 900)
 SIZES = {"desktop": DESKTOP, "phone": PHONE}
 PICTURES = os.environ.get("DASHBOARD_PICTURES")

@@ -14,6 +14,8 @@ from playwright.sync_api import Page, expect
 from tests.dashboard.conftest import PHONE, WAIT_MS, OpenPage, count_charts, couriers, keep_picture, play, tile, trips
 from tests.servers import Server, clean_environment
 
+pytestmark = pytest.mark.slow
+
 expect.set_options(timeout=WAIT_MS)
 SHOP_WINDOW = (1280, 860)
 

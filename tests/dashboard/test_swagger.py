@@ -9,6 +9,8 @@ from playwright.sync_api import expect
 from tests.dashboard.conftest import WAIT_MS, OpenPage
 from tests.servers import Server
 
+pytestmark = pytest.mark.slow
+
 expect.set_options(timeout=WAIT_MS)
 
 

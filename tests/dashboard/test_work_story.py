@@ -10,6 +10,8 @@ from playwright.sync_api import Page, expect
 from tests.dashboard.conftest import PHONE, WAIT_MS, OpenPage, play, tile
 from tests.servers import Server
 
+pytestmark = pytest.mark.slow
+
 expect.set_options(timeout=WAIT_MS)
 ROUNDS = 4
 """Decisions that are tried and rewarded by hand."""

@@ -16,6 +16,8 @@ from tests.conftest import migrate_empty
 from tests.doors.conftest import VALUES, Application, ShiftedServer, StartApplication, create_flag
 from tests.servers import Server
 
+pytestmark = pytest.mark.slow
+
 WAIT_SECONDS_MAX = 60
 FALLBACKS: dict[str, Any] = {"word": "none", "layout": {}, "discount": 0.5, "columns": 0, "banner": False}
 

@@ -17,7 +17,7 @@ from tests.conftest import migrate_empty
 from tests.dashboard.conftest import browser  # noqa: F401  # a fixture
 from tests.doors.conftest import STICKY, VALUES
 from tests.servers import HOST, Server, free_port
-from tests.trust.test_disks import wait_for
+from tests.waiting import wait_for
 
 ADMIN = {"X-API-Key": ADMIN_KEY}
 FALLBACKS = {"word": "none", "layout": {}, "discount": 0, "columns": 0, "banner": None}

@@ -14,6 +14,8 @@ from tests.conftest import MakeServer, migrate_empty
 from tests.machine import missing
 from tests.servers import Server, clean_environment
 
+pytestmark = pytest.mark.slow
+
 
 def driven(url: str, story: Callable[[Any], Awaitable[None]], **environment: str) -> None:
     """Play a story with a client whose server is `prudent mcp`, a process of its own; skip it without the package."""

@@ -33,6 +33,7 @@ def name_of(page: Path) -> str:
     return os.fspath(page.relative_to(ROOT))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", WITH_STEPS, ids=name_of)
 def test_what_a_page_shows_is_what_happens(page: Path, make_server: MakeServer, tmp_path: Path) -> None:
     """A newcomer pastes every block of a page in order, with a new server running, and compares what is printed."""

@@ -17,6 +17,8 @@ from packaging.utils import canonicalize_name
 
 from tests.servers import ROOT, Server, clean_environment
 
+pytestmark = pytest.mark.slow
+
 RUN_SECONDS_MAX = 120
 OWN = {"prudent", "prudent-client"}
 Wheels = dict[str, Path]

@@ -11,6 +11,8 @@ import pytest
 from tests.conftest import MakeServer
 from tests.servers import Server
 
+pytestmark = pytest.mark.slow
+
 ROUNDS = 160
 ALGORITHMS = ["linucb", "linucb-cr", "linucb-ogd-cr", "linucb-onepass-cr"]
 MODELS: dict[str, dict[str, Any]] = {

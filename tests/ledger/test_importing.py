@@ -14,8 +14,8 @@ from prudent.ledger.maintenance import IMPORT_IDLE_SECONDS_MAX
 from prudent.ledger.verification import verify
 from prudent.store.tables import ArmRow, DecisionRow, LogRow
 from tests.ledger.conftest import Worker, campaign
+from tests.waiting import wait_for
 
-WAIT_SECONDS_MAX = 30
 REWARD = {"timeout_seconds": 60.0, "default": -1.0}
 
 
@@ -53,13 +53,6 @@ def count(worker: Worker, table: str) -> int:
         return int(connection.execute(text(f"SELECT count(*) FROM {table}")).scalar_one())  # noqa: S608  # our own names
 
 
-def until(condition: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + WAIT_SECONDS_MAX
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return condition()
-
-
 def test_nobody_sees_an_import_before_its_last_step(worker: Worker) -> None:
     """A reward could be learned by half a campaign."""
     key = begin(worker)
@@ -82,7 +75,7 @@ def test_a_deadline_that_passes_during_an_import_is_kept(worker: Worker) -> None
     worker.administer(decisions(key, range(1, 2), due_at=1))
     time.sleep(2.5)  # more than two rounds of maintenance
     assert worker.administer(FinishImport(key, "moved", 5_000_000, 0, 1, {})).row.head == 0
-    assert until(lambda: count(worker, "observations WHERE source = 'default'") == 1)
+    wait_for(lambda: count(worker, "observations WHERE source = 'default'") == 1)
 
 
 def test_a_client_that_takes_a_staged_id_wins_and_the_import_says_so(worker: Worker) -> None:
@@ -149,7 +142,7 @@ def test_a_lost_import_is_given_up_and_its_rows_removed(make_worker: Callable[..
     else:  # the database's own clock decides
         with worker.write.begin() as connection:
             connection.execute(text("UPDATE campaigns SET created_at = created_at - :late"), {"late": late})
-    assert until(lambda: count(worker, "campaigns") == 0)
+    wait_for(lambda: count(worker, "campaigns") == 0)
     assert count(worker, "observations") == count(worker, "decisions") == count(worker, "heads") == 0
     with pytest.raises(ConflictError, match="abandoned"):
         worker.administer(finish(key, 3))

@@ -6,8 +6,7 @@ import re
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import httpx
@@ -18,6 +17,7 @@ from typer.testing import CliRunner
 from prudent_simulator.__main__ import app, main
 from tests.machine import listen_to_interrupts
 from tests.scripted import Script
+from tests.waiting import wait_for
 
 WAIT_SECONDS_MAX = 30.0
 
@@ -119,13 +119,6 @@ def test_an_experiment_without_that_model_is_one_line(
     options = ("--experiment", "3", "--model", "disjoint", "--url", "http://127.0.0.1:9")
     line = failure(monkeypatch, capsys, *options)
     assert line == "Error: the disjoint model belongs to experiment 2 only"
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS_MAX
-    while not condition():
-        assert time.monotonic() < deadline, "nothing happened"
-        time.sleep(0.05)
 
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])

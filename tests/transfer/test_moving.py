@@ -22,6 +22,8 @@ from tests.servers import Server
 from tests.transfer.campaigns import NAMES, assert_same, assert_same_answers, bring, make, play, without_times
 from tests.trust.invariants import prudent_verify
 
+pytestmark = pytest.mark.slow
+
 DECISIONS = length("MOVED_DECISIONS", 200)
 NEXT = 100
 

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import httpx
+import pytest
 
 from tests.conftest import MakeServer
 from tests.promises import Promise
@@ -13,7 +14,9 @@ from tests.servers import Server
 from tests.trust.invariants import check, prudent_verify
 from tests.trust.load import Load, Record, create_campaigns, send_again
 from tests.trust.shifted import OFFSET_FILE
-from tests.trust.test_disks import wait_for
+from tests.waiting import wait_for
+
+pytestmark = pytest.mark.slow
 
 DAY = 86_400
 SETTINGS = (0, DAY, -DAY, 400 * DAY, 0)

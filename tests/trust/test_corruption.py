@@ -19,8 +19,9 @@ from tests.conftest import MakeServer
 from tests.promises import Promise, length
 from tests.servers import Server
 from tests.trust.load import Load, Record, create_campaigns
-from tests.trust.test_disks import ready, wait_for
+from tests.trust.test_disks import ready
 from tests.trust.test_starting import PAGE_BYTES, overwrite
+from tests.waiting import wait_for
 
 SEED = 17
 DAMAGES_MANY = 100

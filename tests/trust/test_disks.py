@@ -18,20 +18,15 @@ from tests.servers import Postgres, Server
 from tests.trust.capped import PAGES_FILE, UNLIMITED
 from tests.trust.invariants import check, prudent_verify
 from tests.trust.load import Load, Record, create_campaigns, send_again
+from tests.waiting import wait_for
+
+pytestmark = pytest.mark.slow
 
 FULL_SECONDS_MAX = 60.0
-ANSWER_SECONDS_MAX = 30.0
 
 
 def ready(server: Server) -> bool:
     return httpx.get(f"{server.url}/health/ready", timeout=10, trust_env=False).status_code == 200
-
-
-def wait_for(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + ANSWER_SECONDS_MAX
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.05)
 
 
 def survive(server: Server, fill: Callable[[], None], clear: Callable[[], None], name: str, promise: Promise) -> None:

@@ -19,7 +19,10 @@ from tests.servers import Server
 from tests.trust.clusters import Pair, ask
 from tests.trust.invariants import Findings, check, prudent_verify
 from tests.trust.load import Load, Record, create_campaigns, send_again, working
-from tests.trust.test_disks import ready, wait_for
+from tests.trust.test_disks import ready
+from tests.waiting import wait_for
+
+pytestmark = pytest.mark.slow
 
 LOADED_SECONDS = 0.5
 NOT_FOUND = 404

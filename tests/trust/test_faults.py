@@ -25,7 +25,10 @@ from tests.promises import Promise, length
 from tests.servers import Postgres, Server
 from tests.trust.invariants import check, prudent_verify
 from tests.trust.load import Record, create_campaigns, send_again
-from tests.trust.test_disks import ready, wait_for
+from tests.trust.test_disks import ready
+from tests.waiting import wait_for
+
+pytestmark = pytest.mark.slow
 
 
 def post(server: Server, path: str, **body: Any) -> httpx.Response:

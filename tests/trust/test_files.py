@@ -25,8 +25,9 @@ from tests.conftest import MakeServer, migrate_empty
 from tests.ledger.conftest import Worker
 from tests.promises import Promise
 from tests.trust.load import Load, Record, create_campaigns
-from tests.trust.test_disks import ready, wait_for
+from tests.trust.test_disks import ready
 from tests.trust.test_starting import refusal
+from tests.waiting import wait_for
 
 Tamper = Callable[[Path], object]
 

@@ -27,6 +27,8 @@ from tests.ledger.replays import assert_live_equals_replay
 from tests.promises import Promise, length
 from tests.trust.selecting import Selecting
 
+pytestmark = pytest.mark.slow
+
 ARMS, DIMENSION = 800, 220
 """A shared campaign that is as large as a request to create it may be: a select takes 40 million multiplications."""
 READERS = 8

@@ -15,8 +15,11 @@ from tests.promises import Promise, length
 from tests.servers import Postgres
 from tests.trust.invariants import check, prudent_verify
 from tests.trust.load import Load, Record, create_campaigns, send_again, working
-from tests.trust.test_disks import ready, wait_for
+from tests.trust.test_disks import ready
 from tests.trust.test_faults import assert_refused, get, post, stopped
+from tests.waiting import wait_for
+
+pytestmark = pytest.mark.slow
 
 HELD_SECONDS_MAX = 1.5
 """Shorter than what ends an idle transaction of a worker."""

@@ -17,7 +17,9 @@ from tests.promises import Promise, length
 from tests.servers import Server
 from tests.trust.invariants import check, prudent_verify
 from tests.trust.load import Load, Record, create_campaigns, send_again, working
-from tests.trust.test_disks import wait_for
+from tests.waiting import wait_for
+
+pytestmark = pytest.mark.slow
 
 DEATHS = length("DEATHS", 4)
 SEED = 11

@@ -21,7 +21,9 @@ from prudent.store.engines import create_write_engine, parse_database_url
 from tests.conftest import MakeServer
 from tests.ledger.conftest import Worker
 from tests.promises import Promise
-from tests.trust.test_disks import wait_for
+from tests.waiting import wait_for
+
+pytestmark = pytest.mark.slow
 
 BAD: dict[str, str] = {
     "an infinite reward": "UPDATE observations SET reward = {infinity} WHERE key = 1 AND sequence = 2",

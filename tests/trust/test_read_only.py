@@ -17,9 +17,10 @@ from tests.servers import Postgres
 from tests.trust.clusters import ask
 from tests.trust.invariants import check, prudent_verify
 from tests.trust.load import Load, Record, create_campaigns, send_again, working
-from tests.trust.test_disks import ready, wait_for
+from tests.trust.test_disks import ready
 from tests.trust.test_faults import Worker, make_worker_on  # noqa: F401  # a fixture
 from tests.trust.test_starting import refusal
+from tests.waiting import wait_for
 
 SECONDS_MAX = 2.0
 

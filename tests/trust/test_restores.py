@@ -18,8 +18,9 @@ from tests.servers import Postgres, Server
 from tests.trust.clusters import ask
 from tests.trust.invariants import Findings, check, prudent_verify
 from tests.trust.load import Load, Record, create_campaigns, send_again, working
-from tests.trust.test_disks import ready, wait_for
+from tests.trust.test_disks import ready
 from tests.trust.test_faults import make_worker_on  # noqa: F401  # a fixture
+from tests.waiting import wait_for
 
 SNAPSHOTS = Limits(snapshot_observations=100)
 

@@ -12,6 +12,8 @@ from tests.api.keys import ADMIN_KEY, ARMS, CALLS, CAMPAIGN, make_key, prudent
 from tests.conftest import MakeServer
 from tests.servers import Server
 
+pytestmark = pytest.mark.slow
+
 REFRESH_SECONDS = 1
 REFRESH = {"PRUDENT_KEYS_REFRESH_SECONDS": str(REFRESH_SECONDS), "PRUDENT_ADMIN_KEY": ADMIN_KEY}
 REFUSED = {"wrong": "prudent_" + "x" * 43, "empty": "", "cut": ADMIN_KEY[:-1], "long": "k" * 8_000}

@@ -25,6 +25,8 @@ from tests.servers import HOST, ROOT, Server, clean_environment
 from tests.trust.attackers import ELSEWHERE, SMALL, connect, stalled_reader
 from tests.trust.selecting import Selecting
 
+pytestmark = pytest.mark.slow
+
 GROWTH_BYTES_MAX = 20 * MIB
 LIVE_SECONDS_MAX = 10.0
 """Whether it lives at all: how fast is measured at full length, on a machine that does nothing else."""

@@ -19,9 +19,12 @@ from tests.promises import Promise
 from tests.servers import ROOT, Postgres, clean_environment
 from tests.trust.clusters import ask
 from tests.trust.load import create_campaigns
-from tests.trust.test_disks import ready, wait_for
+from tests.trust.test_disks import ready
 from tests.trust.test_faults import assert_refused, post
 from tests.trust.test_starting import refusal
+from tests.waiting import wait_for
+
+pytestmark = pytest.mark.slow
 
 ROOM_BYTES = 16 * 2**20
 LARGE = {

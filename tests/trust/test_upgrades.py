@@ -23,7 +23,9 @@ from tests.conftest import MakeServer
 from tests.promises import Promise
 from tests.servers import ROOT, clean_environment
 from tests.trust.invariants import prudent_verify
-from tests.trust.test_disks import wait_for
+from tests.waiting import wait_for
+
+pytestmark = pytest.mark.slow
 
 STARTERS = 4
 FIXTURES = ROOT / "tests/fixtures"

@@ -19,6 +19,8 @@ from prudent_simulator.custom_environments.plan import OwnPlan
 from prudent_simulator.runner import RunError, play
 from tests.commands import simulator
 
+pytestmark = pytest.mark.slow
+
 ROUNDS = int(os.environ.get("SOAK_ROUNDS", "250"))
 REPLICATIONS = 3
 FULL = ROUNDS >= 1_500

@@ -16,6 +16,9 @@ from typer.testing import CliRunner
 from prudent_simulator.__main__ import app
 from tests.commands import SIMULATOR
 from tests.servers import launch
+from tests.waiting import wait_for
+
+pytestmark = pytest.mark.slow
 
 SECONDS_MAX = 120.0
 PLAN = ("--experiment", "2", "--rows", "all", "--algorithm", "linucb-onepass-cr")
@@ -77,13 +80,6 @@ def assert_same(first: Path, second: Path) -> None:
             np.testing.assert_array_equal(values, right[name][part], err_msg=f"{name}: {part}")
 
 
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + SECONDS_MAX
-    while not condition():
-        assert time.monotonic() < deadline, "nothing happened"
-        time.sleep(0.02)
-
-
 def processes_of(directory: Path) -> list[list[str]]:
     """Command lines that name something in the directory: the servers' do."""
     found = []
@@ -119,7 +115,7 @@ def test_interrupted_and_resumed_gives_the_same(
     delay = random.Random(seed).uniform(0.0, 1.0)  # noqa: S311 - no secret
     print(f"seed {seed}: interrupted {delay:.3f} s later")  # noqa: T201 - shown if the test fails
     command = Command(tmp_path, "--servers", "1")
-    wait_for(lambda: moment(tmp_path) or command.process.poll() is not None)
+    wait_for(lambda: moment(tmp_path) or command.process.poll() is not None, seconds_max=SECONDS_MAX)
     time.sleep(delay)
     command.process.send_signal(signum)
     status, _, errors = command.finish()
@@ -181,7 +177,7 @@ def test_nobody_at_the_address_is_one_line(tmp_path: Path) -> None:
 def test_a_killed_worker_is_told(tmp_path: Path) -> None:
     """Killed for want of memory, for one: the run must end, and say so."""
     command = Command(tmp_path, "--servers", "1", fresh=True)
-    wait_for(lambda: has_a_server(tmp_path))
+    wait_for(lambda: has_a_server(tmp_path), seconds_max=SECONDS_MAX)
     children = psutil.Process(command.process.pid).children()
     (worker,) = [child for child in children if "spawn_main" in " ".join(child.cmdline())]
     servers = worker.children()
