@@ -88,8 +88,26 @@ DATABASE = (
     Mutation(
         "rewards without decisions overlooked",
         "prudent.store.log:find_faults",
-        skip_branch("orphans"),
+        skip_branch("orphans > pruned"),
         f"{TRUST}/test_restores.py::test_verify_finds_rewards_without_decisions",
+    ),
+    Mutation(
+        "rewards of deleted decisions not counted",
+        "prudent.store.retention:prune",
+        drop_call("add_pruned"),
+        "tests/ledger/test_retention.py::test_old_decisions_go_and_what_was_learned_stays",
+    ),
+    Mutation(
+        "a decision deleted before its default reward is learned",
+        "prudent.store.retention:find_old",
+        replace("decisions.c.due_at.is_(None)", "decisions.c.key == key"),
+        "tests/ledger/test_retention.py::test_a_decision_is_too_old_before_it_is_deleted",
+    ),
+    Mutation(
+        "a decision that is not too old until it is deleted",
+        "prudent.ledger.state:CampaignState.keeps",
+        replace("created_at >= now - days * DAY_US", "True"),
+        "tests/ledger/test_retention.py::test_a_decision_is_too_old_before_it_is_deleted",
     ),
     Mutation(
         "states kept when memory is exhausted",

@@ -111,6 +111,7 @@ class AsyncClient:
         status: Literal["active", "paused", "archived"] | None = None,
         algorithm: Mapping[str, Any] | None = None,
         client_side: bool | None = None,
+        retention_days: int | None = None,
     ) -> Campaign:
         """Change the changeable fields of a campaign; those that are not given keep their values."""
         changes = {
@@ -118,6 +119,7 @@ class AsyncClient:
             "status": status,
             "algorithm": algorithm,
             "client_side": client_side,
+            "retention_days": retention_days,
         }
         return await self._run(self._calls.change_campaign(campaign_id, changes))
 

@@ -154,5 +154,6 @@ class NewCampaign(TypedDict, total=False):
     assignment: Assignment
     holdout: Holdout | None
     client_side: bool
+    retention_days: int
     seed: int
     log_candidates: bool

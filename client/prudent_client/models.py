@@ -185,6 +185,7 @@ class Campaign(Reply):
     assignment: dict[str, Any] = Field(default_factory=dict)
     holdout: dict[str, Any] | None = None
     client_side: bool = False
+    retention_days: int = 0
     seed: int
     log_candidates: bool = False
     status: Literal["active", "paused", "archived"]

@@ -112,6 +112,7 @@ class Client:
         status: Literal["active", "paused", "archived"] | None = None,
         algorithm: Mapping[str, Any] | None = None,
         client_side: bool | None = None,
+        retention_days: int | None = None,
     ) -> Campaign:
         """Change the changeable fields of a campaign; those that are not given keep their values."""
         changes = {
@@ -119,6 +120,7 @@ class Client:
             "status": status,
             "algorithm": algorithm,
             "client_side": client_side,
+            "retention_days": retention_days,
         }
         return self._run(self._calls.change_campaign(campaign_id, changes))
 

@@ -1,4 +1,6 @@
-"""How much a database grows by a decision with its reward: `python -m docs.measurements.bytes_per_pair`.
+"""How much a database grows by a decision with its reward, and how much of it stays once the decision is deleted.
+
+`python -m docs.measurements.bytes_per_pair`
 
 Two servers of its own, one on SQLite and one on PostgreSQL, a shared model of dimension 20 and two arms, 20,000
 decisions and their rewards in batches of 500. What an empty campaign takes is subtracted. The estimator is
@@ -12,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import httpx
 import numpy as np
@@ -26,21 +29,33 @@ BATCH = 500
 ARMS = ("left", "right")
 
 
-def sqlite_bytes(path: Path) -> int:
-    """Size of the file once the write-ahead log is part of it."""
+class Size(NamedTuple):
+    """Bytes of all tables and indexes, and of those of the log."""
+
+    all: float
+    log: float
+
+
+def sqlite_bytes(path: Path) -> Size:
+    """Of the file once the write-ahead log is part of it."""
+    log = (
+        "SELECT sum(pgsize) FROM dbstat WHERE name IN (SELECT name FROM sqlite_schema WHERE tbl_name = 'observations')"
+    )
     with sqlite3.connect(path) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        (of_the_log,) = connection.execute(log).fetchone()
     connection.close()
-    return path.stat().st_size
+    return Size(path.stat().st_size, of_the_log)
 
 
-def postgres_bytes(url: str) -> int:
-    """Size of all tables and indexes."""
-    statement = "SELECT sum(pg_total_relation_size(oid)) FROM pg_class WHERE relkind = 'r' AND relname = ANY(%s)"
-    names = ["campaigns", "heads", "arms", "decisions", "observations", "snapshots"]
+def postgres_bytes(url: str) -> Size:
+    """Of the tables that grow."""
     with psycopg.connect(url) as connection:
-        row = connection.execute(statement, [names]).fetchone()
-    return 0 if row is None else int(row[0])
+        sizes = [
+            int(connection.execute("SELECT pg_total_relation_size(%s::regclass)", [name]).fetchone()[0])  # type: ignore[index]
+            for name in ("observations", "decisions", "campaigns", "heads", "arms", "snapshots")
+        ]
+    return Size(sum(sizes), sizes[0])
 
 
 def send(client: httpx.Client, path: str, body: object) -> httpx.Response:
@@ -48,7 +63,7 @@ def send(client: httpx.Client, path: str, body: object) -> httpx.Response:
     return client.post(path, json=body).raise_for_status()
 
 
-def grow(url: str, size: Callable[[], int], *, ids_by_client: bool) -> float:
+def grow(url: str, size: Callable[[], Size], *, ids_by_client: bool) -> Size:
     """Bytes a pair."""
     draw = np.random.default_rng(3)
     with httpx.Client(base_url=url, timeout=60, trust_env=False) as client:
@@ -66,7 +81,8 @@ def grow(url: str, size: Callable[[], int], *, ids_by_client: bool) -> float:
             answers = send(client, "/select/batch", {"items": selects}).json()["items"]
             rewards = [{"decision_id": one["decision_id"], "reward": draw.standard_normal()} for one in answers]
             send(client, "/reward/batch", {"items": rewards})
-    return (size() - empty) / PAIRS
+    full = size()
+    return Size((full.all - empty.all) / PAIRS, (full.log - empty.log) / PAIRS)
 
 
 @contextmanager
@@ -96,7 +112,10 @@ def main() -> None:
                 migrate(database)
                 with served(database, Path(folder, "log")) as url:
                     two = grow(url, partial(postgres_bytes, database), ids_by_client=by_client)
-                sys.stdout.write(f"ids: {ids:<24} SQLite {one:5.0f}   PostgreSQL {two:5.0f} bytes a pair\n")
+                sys.stdout.write(
+                    f"ids: {ids:<24} SQLite {one.all:5.0f}, of it the log {one.log:4.0f}   "
+                    f"PostgreSQL {two.all:5.0f}, of it the log {two.log:4.0f} bytes a pair\n"
+                )
     finally:
         postgres.remove()
 

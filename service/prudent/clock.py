@@ -7,6 +7,7 @@ from collections.abc import Callable
 Clock = Callable[[], int]
 """Microseconds since 1970, UTC."""
 
+DAY_US = 86_400 * 1_000_000
 DRAWN_AT_ONCE = 512
 """Ids whose random parts are drawn together."""
 

@@ -139,7 +139,14 @@ def campaign_routes(ledger: LedgerAccess, read: Reader, bodies: Bodies) -> APIRo
         """Change the description, the status, or what may change of the algorithm: how it explores and forgets."""
         change = await read_change(request)
         record = await ledger.administer(
-            ChangeCampaign(campaign_id, change.description, change.status, change.algorithm, change.client_side),
+            ChangeCampaign(
+                campaign_id,
+                change.description,
+                change.status,
+                change.algorithm,
+                change.client_side,
+                change.retention_days,
+            ),
             author_of(request),
         )
         return _campaign(record)

@@ -240,6 +240,7 @@ class CampaignReply(BaseModel):
     assignment: Assignment
     holdout: Holdout | None
     client_side: bool
+    retention_days: int
     seed: int
     log_candidates: bool
     status: Literal["active", "paused", "archived"]

@@ -17,6 +17,7 @@ from prudent.campaigns.values import (
     DESCRIPTION_MAX,
     DIMENSION_MAX,
     INTEGER_MAX,
+    RETENTION_DAYS_MAX,
     REWARD_MAX,
     SUBJECT_MAX,
     ArmValue,
@@ -232,6 +233,7 @@ class CampaignChange(Schema):
     status: Literal["active", "paused", "archived"] | None = None
     algorithm: AlgorithmChange | None = None
     client_side: bool | None = None
+    retention_days: Annotated[int, Field(ge=0, le=RETENTION_DAYS_MAX)] | None = None
 
 
 class RestartRequest(Schema):

@@ -17,6 +17,7 @@ from prudent.campaigns.values import (
     DIMENSION_MAX,
     EXACT_UNTIL_MAX,
     INTEGER_MAX,
+    RETENTION_DAYS_MAX,
     ArmId,
     ArmValue,
     CampaignId,
@@ -320,6 +321,14 @@ class CampaignConfiguration(Schema):
     client_side: Annotated[
         bool, Field(description="Whether it is a flag of web pages and apps, which evaluate all such flags at once.")
     ] = False
+    retention_days: Annotated[
+        int,
+        Field(
+            ge=0,
+            le=RETENTION_DAYS_MAX,
+            description="Decisions older than so many days are deleted; what was learned of them stays. 0: none is.",
+        ),
+    ] = 0
     seed: Annotated[int, Field(ge=0, le=INTEGER_MAX, description="Breaks ties, together with the decision id.")] = 0
     log_candidates: Annotated[
         bool,

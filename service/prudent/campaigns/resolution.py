@@ -1,7 +1,7 @@
 """From a requested configuration to a resolved one: combinations checked, defaults filled in."""
 
 import json
-from math import inf
+from math import ceil, inf
 from typing import Any
 
 import numpy as np
@@ -55,6 +55,7 @@ def resolve(requested: CampaignConfiguration) -> CampaignConfiguration:
     check_size(resolved, len(resolved.arms), "model.dimension")
     _check_reward(requested.reward)
     _check_events(resolved)
+    _check_retention(resolved)
     _check_holdout(resolved)
     _check_risk(requested)
     algorithm = _resolve_algorithm(requested, rule, resolved.measure())
@@ -231,6 +232,18 @@ def _check_events(resolved: CampaignConfiguration) -> None:
     for rule in events.values():
         if (rule.value is None) == (rule.constant is None):
             raise InvalidConfigurationError("reward.events", "each event needs either value or constant")
+
+
+def _check_retention(resolved: CampaignConfiguration) -> None:
+    """Refuse to delete what a deadline or a subject still needs."""
+    days = resolved.retention_days
+    needed = max(resolved.reward.timeout_seconds or 0, 2 * (resolved.assignment.sticky_seconds or 0))
+    if 0 < days * 86_400 < needed:
+        raise InvalidConfigurationError(
+            "retention_days",
+            f"must be 0 or at least {ceil(needed / 86_400)}: for so long reward.timeout_seconds, or two windows of "
+            "assignment.sticky_seconds, may ask for a decision",
+        )
 
 
 def _check_holdout(resolved: CampaignConfiguration) -> None:

@@ -14,6 +14,7 @@ DIMENSION_MAX = 512
 ARMS_MAX = 1_000
 DISJOINT_FLOATS_MAX = 4_000_000
 """K d^2 of a disjoint model: each of its matrices takes eight bytes a float."""
+RETENTION_DAYS_MAX = 36_500
 EXACT_UNTIL_MAX = 1_000_000_000
 FEATURE_MAX = 1e6
 REWARD_MAX = 1e9

@@ -31,6 +31,8 @@ def rules(configuration: CampaignConfiguration) -> list[Rule]:
         found.append(("Holdout", _holdout(configuration.holdout)))
     if configuration.client_side:
         found.append(("Flags", "web pages may evaluate it, with an evaluator's key"))
+    if configuration.retention_days:
+        found.append(("Keeps", f"its decisions for {plural(configuration.retention_days, 'day')}"))
     if configuration.log_candidates:
         found.append(("Log", "keeps all candidates of each decision"))
     return found

@@ -148,6 +148,7 @@ def _create(command: CreateCampaign, connection: Connection, now: int) -> Campai
             "revision": 1,
             "learn_limit": None,
             "client_side": int(configuration.client_side),
+            "retention_days": configuration.retention_days,
             "created_at": now,
         },
     )
@@ -191,8 +192,17 @@ def _change(command: ChangeCampaign, connection: Connection, now: int) -> Campai
         if command.client_side and not configuration.client_side:
             check_room(connection)
         changed = changed.model_copy(update={"client_side": command.client_side})
+    if command.retention_days is not None:
+        try:
+            changed = resolve(changed.model_copy(update={"retention_days": command.retention_days}))
+        except InvalidConfigurationError as error:
+            raise InvalidCommandError(error.message, field=error.field) from None
     if changed != configuration:
-        values |= {"configuration": changed.model_dump_json(), "client_side": int(changed.client_side)}
+        values |= {
+            "configuration": changed.model_dump_json(),
+            "client_side": int(changed.client_side),
+            "retention_days": changed.retention_days,
+        }
     if command.status is not None and command.status != row.status:
         values |= {"status": command.status, "learn_limit": row.head if command.status == "paused" else None}
     if values:

@@ -218,7 +218,7 @@ class Batch:
             raise InvalidCommandError("is not the campaign of this decision", field="campaign_id")
         if recorded is not None:
             return rewards.repeat_reward(state, command, recorded)
-        if decision is None:
+        if decision is None or not state.keeps(decision.created_at, self.basis.now):
             raise self._missing(command.decision_id, state)
         receipt = rewards.reward(state, command, decision, self.basis.now, self.writes)
         if command.author is not None:
@@ -243,7 +243,7 @@ class Batch:
         recorded = self._recorded_reward(command.decision_id)
         state = self._state_of(command.decision_id, decision or recorded)
         if recorded is None:
-            if decision is None:
+            if decision is None or not state.keeps(decision.created_at, self.basis.now):
                 raise self._missing(command.decision_id, state)
             if decision.activated_at == NOT_ACTIVATED:
                 rewards.activate(state, decision, self.basis.now, self.writes)

@@ -313,6 +313,7 @@ class ChangeCampaign(SingleCommand):
     status: CampaignStatus | None = None
     algorithm: AlgorithmChange | None = None
     client_side: bool | None = None
+    retention_days: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

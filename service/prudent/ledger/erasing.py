@@ -5,6 +5,7 @@ is overwritten. A row at the end of the log tells that there was an erasure, so 
 """
 
 from collections.abc import Iterator
+from itertools import chain
 
 from sqlalchemy import Connection
 
@@ -25,7 +26,7 @@ ERASED_AT_ONCE = 500
 
 
 def find_decisions_of(connect: Connect, campaign_id: str, subject: str) -> list[str] | None:
-    """The ids of all decisions for a subject, oldest first; None if there is no such campaign."""
+    """The ids of all decisions for a subject, pruned ones with a reward too; None if there is no such campaign."""
     with connect() as connection:
         campaign = campaigns.find_campaign(connection, campaign_id)
     if campaign is None:
@@ -33,8 +34,11 @@ def find_decisions_of(connect: Connect, campaign_id: str, subject: str) -> list[
     if campaign.subject_key is None:
         return []
     ending = f"-{digest_of(campaign.subject_key, subject)}"
-    ids = (decision_id for _, decision_id in _places(connect, campaign.key))
-    return [one for one in ids if one.startswith(SUBJECT_PREFIX) and one.endswith(ending)]
+    ids = chain(
+        (decision_id for _, decision_id in _places(connect, campaign.key)),
+        (decision_id or "" for _, decision_id in _rows(connect, campaign.key)),
+    )
+    return list(dict.fromkeys(one for one in ids if one.startswith(SUBJECT_PREFIX) and one.endswith(ending)))
 
 
 def _places(connect: Connect, key: int) -> Iterator[Place]:
@@ -48,6 +52,17 @@ def _places(connect: Connect, key: int) -> Iterator[Place]:
         after = page[-1]
 
 
+def _rows(connect: Connect, key: int) -> Iterator[tuple[int, str | None]]:
+    after = 0
+    while True:
+        with connect() as connection:
+            page = log.read_decision_ids(connection, key, after, PAGE_ROWS)
+        yield from page
+        if len(page) < PAGE_ROWS:
+            return
+        after = page[-1][0]
+
+
 def erase(command: EraseDecisions, connection: Connection, now: int) -> ErasureReceipt:
     """Erase decisions of one campaign, and their rows of the log. What is gone already is left out."""
     found = campaigns.find_campaign(connection, command.campaign_id)
@@ -57,9 +72,10 @@ def erase(command: EraseDecisions, connection: Connection, now: int) -> ErasureR
     campaigns.lock_heads(connection, [key])
     stored = decisions.find_decisions(connection, command.decision_ids)
     ids = [decision_id for decision_id, row in stored.items() if row.key == key]
-    if not ids:
+    pruned = [decision_id for decision_id in command.decision_ids if decision_id not in stored]
+    rows = log.find_rows(connection, key, ids + pruned)
+    if not ids and not rows:
         return ErasureReceipt(command.campaign_id, 0, 0)
-    rows = log.find_rows(connection, key, ids)
     log.overwrite(connection, map(log.erased, rows))
     decisions.delete_decisions(connection, ids)
     _lower_plays(connection, key, {row.arm_id for row in stored.values()})

@@ -15,7 +15,7 @@ from prudent.campaigns import CampaignConfiguration
 from prudent.errors import ConflictError, InvalidCommandError
 from prudent.ledger.commands import SingleCommand
 from prudent.ledger.flags import check_room
-from prudent.store import campaigns, categories, decisions, events, log
+from prudent.store import campaigns, categories, decisions, events, log, retention
 from prudent.store.tables import OBSERVATION, ArmRow, CategoryRow, DecisionRow, LogRow
 
 DUPLICATE = "was imported before: the file has it twice, or a step was repeated; import the file again"
@@ -101,6 +101,7 @@ def _begin(step: BeginImport, connection: Connection, now: int) -> int:
             "revision": step.revision,
             "learn_limit": step.learn_limit,
             "client_side": int(step.configuration.client_side),
+            "retention_days": step.configuration.retention_days,
             "subject_key": step.subject_key,
         },
         now,
@@ -135,6 +136,7 @@ def _append_observations(step: ImportObservations, connection: Connection, now: 
         if (row.kind == OBSERVATION and row.decision_id in learned) or row.observation_id in known:
             raise ConflictError(DUPLICATE, field=f"line {line}")
     log.append(connection, step.rows)
+    retention.add_pruned(connection, step.key, len(ids) - ids.count(None))  # until their decisions come
     return step.key
 
 
@@ -151,6 +153,7 @@ def _add_decisions(step: ImportDecisions, connection: Connection, now: int) -> i
         if reward is not None and reward.features != row.features:
             raise InvalidCommandError("the features of the decision and of its reward differ", field=f"line {line}")
     decisions.insert_decisions(connection, step.rows)
+    retention.add_pruned(connection, step.key, -len(learned))
     return step.key
 
 

@@ -4,12 +4,12 @@ import structlog
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from prudent.clock import Clock
+from prudent.clock import DAY_US, Clock
 from prudent.core.snapshot import FORMAT_VERSION
 from prudent.ledger.commands import Expire
 from prudent.ledger.state import LARGE_BYTES, CampaignState, States
 from prudent.settings import Limits
-from prudent.store import campaigns, decisions, log
+from prudent.store import campaigns, decisions, log, retention
 from prudent.store.tables import SnapshotRow
 
 logger = structlog.get_logger(__name__)
@@ -18,6 +18,9 @@ PURGE_ROWS = 1_000
 EXPIRE_ROWS = 500
 SCRUB_ROWS = 200
 """About a millisecond: 17 million rows a day."""
+PRUNE_ROWS = 1_000
+PRUNE_CAMPAIGNS = 50
+"""In one round."""
 IMPORT_IDLE_SECONDS_MAX = 600
 """Between two steps of an import: after a longer pause it is abandoned."""
 
@@ -30,6 +33,8 @@ class Maintenance:
         self._snapshot_every = limits.snapshot_observations
         self._to_snapshot: set[int] = set()
         self._scrubber = Scrubber(states.quarantine.damaged)
+        self._pruned_key = 0
+        """The campaign up to which old decisions have been deleted."""
         self._large: set[int] = set()
 
     def run(self) -> list[Expire]:
@@ -38,6 +43,7 @@ class Maintenance:
         try:
             self._write_snapshot()
             self._purge()
+            self._prune()
             with self._read.connect() as connection:
                 self._scrubber.step(connection)
             return self._find_expired()
@@ -118,6 +124,27 @@ class Maintenance:
             self._states.quarantine.forget(key)
             with self._write.begin() as connection:
                 campaigns.purge_slice(connection, key, PURGE_ROWS)
+
+    def _prune(self) -> None:
+        """Delete decisions that are older than their campaigns keep them, of a few campaigns after the other."""
+        old: dict[int, list[str]] = {}
+        room = PRUNE_ROWS
+        with self._read.connect() as connection:
+            now = campaigns.read_clock(connection) or self._clock()
+            found = retention.find_retaining(connection, self._pruned_key, PRUNE_CAMPAIGNS)
+            for key, days in found:
+                old[key] = retention.find_old(connection, key, now - days * DAY_US, room)
+                room -= len(old[key])
+                if room == 0:
+                    break  # the next round goes on with this one
+                self._pruned_key = key
+            else:
+                if len(found) < PRUNE_CAMPAIGNS:
+                    self._pruned_key = 0
+        if room < PRUNE_ROWS:
+            with self._write.begin() as connection:
+                for key, ids in old.items():
+                    retention.prune(connection, key, ids)
 
     def _find_expired(self) -> list[Expire]:
         with self._read.connect() as connection:

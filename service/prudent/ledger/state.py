@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from prudent.campaigns import Draft, RowReader, build_policy, exploration_rule, index_settings, stored
 from prudent.campaigns.values import alike
+from prudent.clock import DAY_US
 from prudent.core.budget import Spending
 from prudent.core.exploration import Scores
 from prudent.core.policy import Policy
@@ -97,6 +98,11 @@ class CampaignState:
     def learn_limit(self) -> int | None:
         """The head at the pause; None while learning."""
         return self.standing.learn_limit
+
+    def keeps(self, created_at: int, now: int) -> bool:
+        """Whether a decision of that time is one that the campaign still has, deleted already or not."""
+        days = self.configuration.retention_days
+        return days == 0 or created_at >= now - days * DAY_US
 
     @property
     def anchor(self) -> int:

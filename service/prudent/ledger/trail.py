@@ -120,7 +120,7 @@ def _settings(record: CampaignRecord) -> dict[str, Any]:
     """What may change of a campaign, by the names that a request has for it."""
     configuration = orjson.loads(record.row.configuration)
     algorithm = {f"algorithm.{name}": value for name, value in configuration["algorithm"].items()}
-    named = {name: configuration.get(name) for name in ("description", "client_side")}
+    named = {name: configuration.get(name) for name in ("description", "client_side", "retention_days")}
     return {"status": record.row.status, **named, **algorithm}
 
 

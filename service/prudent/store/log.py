@@ -16,7 +16,17 @@ import orjson
 from sqlalchemy import Connection, and_, bindparam, delete, func, insert, literal_column, select, update
 
 from prudent.store.statements import Insertion, Lookup
-from prudent.store.tables import ERASURE, OBSERVATION, LogRow, SnapshotRow, decisions, heads, observations, snapshots
+from prudent.store.tables import (
+    ERASURE,
+    OBSERVATION,
+    LogRow,
+    SnapshotRow,
+    campaigns,
+    decisions,
+    heads,
+    observations,
+    snapshots,
+)
 
 PAGE_ROWS = 5_000
 DIGEST_BYTES = 16
@@ -187,6 +197,14 @@ def find_corrections(connection: Connection, key: int, decision_ids: Collection[
     return found
 
 
+def read_decision_ids(connection: Connection, key: int, after: int, limit: int) -> list[tuple[int, str | None]]:
+    """Sequence and decision of at most so many rows of a campaign's log, in order."""
+    statement = select(observations.c.sequence, observations.c.decision_id).where(
+        observations.c.key == key, observations.c.sequence > after
+    )
+    return [(row[0], row[1]) for row in connection.execute(statement.order_by(observations.c.sequence).limit(limit))]
+
+
 def find_rows(connection: Connection, key: int, decision_ids: Collection[str]) -> list[LogRow]:
     """All rows of a campaign's log that are about these decisions: their rewards, and corrections of them."""
     rewarded = [row for row in find_observations(connection, decision_ids).values() if row.key == key]
@@ -302,8 +320,9 @@ def find_faults(connection: Connection, key: int, head: int) -> list[str]:
     orphans = connection.execute(
         select(func.count())
         .select_from(observations.outerjoin(decisions, decisions.c.decision_id == observations.c.decision_id))
-        .where(is_key, observations.c.decision_id.is_not(None), decisions.c.decision_id.is_(None))
+        .where(is_key, IS_OBSERVATION, observations.c.decision_id.is_not(None), decisions.c.decision_id.is_(None))
     ).scalar_one()
-    if orphans:
-        faults.append(f"{orphans} rewards name a decision that is not there")
+    pruned = connection.execute(select(campaigns.c.pruned).where(campaigns.c.key == key)).scalar_one()
+    if orphans > pruned:
+        faults.append(f"{orphans - pruned} rewards name a decision that is not there")
     return faults

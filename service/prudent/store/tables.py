@@ -189,6 +189,8 @@ campaigns = Table(
     Column("created_at", INSTANT, nullable=False),
     Column("subject_key", LargeBinary),  # what subjects are digested with; null before the first
     Column("client_side", Integer, nullable=False, server_default="0"),  # 1 or 0, as its configuration says
+    Column("retention_days", Integer, nullable=False, server_default="0"),  # likewise
+    Column("pruned", BigInteger, nullable=False, server_default="0"),  # rewards whose decision retention has deleted
     CheckConstraint("status IN ('active', 'paused', 'archived', 'deleted')", name="status"),
     Index("uq_campaigns_campaign_id", "campaign_id", unique=True),
     Index(
@@ -196,6 +198,12 @@ campaigns = Table(
         "campaign_id",
         sqlite_where=text("client_side = 1"),
         postgresql_where=text("client_side = 1"),
+    ),
+    Index(
+        "ix_campaigns_retention_days",
+        "key",
+        sqlite_where=text("retention_days > 0"),
+        postgresql_where=text("retention_days > 0"),
     ),
     sqlite_autoincrement=True,
 )

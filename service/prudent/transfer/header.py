@@ -74,5 +74,5 @@ def check_header(header: Header) -> None:
 def _as_changed(creation: CampaignConfiguration, configuration: CampaignConfiguration) -> CampaignConfiguration:
     """The creation with the changes that a campaign allows, as far as the configuration has them."""
     dials = {name: getattr(configuration.algorithm, name) for name in AlgorithmChange.model_fields}
-    changes = {name: getattr(configuration, name) for name in ("description", "client_side")}
+    changes = {name: getattr(configuration, name) for name in ("description", "client_side", "retention_days")}
     return resolve(creation.model_copy(update=changes | {"algorithm": creation.algorithm.model_copy(update=dials)}))
