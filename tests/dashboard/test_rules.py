@@ -19,6 +19,7 @@ def test_every_dial_that_is_turned_is_named() -> None:
                 "baseline": {"arm_id": "control", "tolerance": 0.2},
                 "forgetting": {"half_life": 1000},
             },
+            "retention_days": 30,
         }
     )
     said = dict(rules(resolve(configuration)))
@@ -27,3 +28,4 @@ def test_every_dial_that_is_turned_is_named() -> None:
     assert said["Budget"] == "at most 10% of the decisions explore"
     assert said["Baseline"] == "worth at most 20% less than control alone"
     assert said["Forgets"] == "half of a weight after 1,000 later observations"
+    assert said["Keeps"] == "its decisions for 30 days"

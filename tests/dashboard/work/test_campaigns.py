@@ -28,6 +28,7 @@ NEW = {
     "reward.timeout_seconds": "3600",
     "reward.default": "0",
     "assignment.sticky_seconds": "86400",
+    "retention_days": "30",
     "holdout.share": "0.2",
     "holdout.arm_id": "big",
 }
@@ -59,6 +60,7 @@ def test_a_campaign_is_made_as_the_api_makes_it(browser: Browser) -> None:
         "arms": [{"arm_id": "big"}, {"arm_id": "small"}],
         "reward": {"minimum": -1, "timeout_seconds": 3600, "default": 0},
         "assignment": {"sticky_seconds": 86_400},
+        "retention_days": 30,
         "holdout": {"share": 0.2, "arm_id": "big"},
     }
     headers = {"X-API-Key": ADMIN_KEY}
@@ -137,6 +139,7 @@ def test_arms_and_requests_may_both_have_features(browser: Browser) -> None:
         ({"holdout.share": ""}, "holdout.share", "is required"),
         ({"reward.minimum": "-1e12"}, "reward.minimum", "must be at least"),
         ({"holdout.share": "2"}, "holdout.share", "must be at most 0.5"),
+        ({"retention_days": "1"}, "retention_days", "must be 0 or at least 2"),
         ({"assignment.sticky_seconds": "1.5"}, "assignment.sticky_seconds", "whole number"),
     ],
 )
