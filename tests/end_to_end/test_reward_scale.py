@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tests.conftest import MakeServer
 
-ROUNDS = int(os.environ.get("SOAK_SCALED", "40"))
+ROUNDS = int(os.environ.get("SOAK_SCALED", "24"))
 ARMS, DIMENSION = 4, 2
 MODELS: list[dict[str, Any]] = [
     {"type": "multi-armed"},
