@@ -4,6 +4,8 @@ import os
 import time
 from collections.abc import Callable
 
+from prudent.identifiers import KEY_MAX
+
 Clock = Callable[[], int]
 """Microseconds since 1970, UTC."""
 
@@ -28,8 +30,9 @@ def steady_clock(wall: Callable[[], int] = time.time_ns, elapsed: Callable[[], i
 
 
 class DecisionIds:
-    """Time-ordered UUIDs (version 7, RFC 9562), increasing within a process even if the clock stops or steps back.
+    """Time-ordered UUIDs (RFC 9562), increasing within a process even if the clock stops or steps back.
 
+    With a campaign's key they are of version 8, and end with it: see `prudent.identifiers`. Otherwise of version 7.
     Each random key would touch another page of the index; increasing ones share the last page, which halves the time
     of a commit.
     """
@@ -41,13 +44,16 @@ class DecisionIds:
         self._drawn = memoryview(b"")
         """Random bytes that no id has had yet. Asking the system for each id lets another thread run in between."""
 
-    def __call__(self) -> str:
-        """A new id."""
+    def __call__(self, key: int | None = None) -> str:
+        """A new id. key: of the campaign that it is for."""
         # 48 bits of milliseconds and 12 of their fraction; if the clock has not advanced, count up by one
         self._last = max(self._last + 1, (self._clock() << 12) // 1_000)
         milliseconds, fraction = self._last >> 12, self._last & 0xFFF
         if not self._drawn:
             self._drawn = memoryview(self._random_bytes(8 * DRAWN_AT_ONCE))
         tail, self._drawn = int.from_bytes(self._drawn[:8], "big") & (1 << 62) - 1, self._drawn[8:]
-        text = f"{milliseconds << 80 | 0x7 << 76 | fraction << 64 | 0b10 << 62 | tail:032x}"
+        version = 7
+        if key is not None and key <= KEY_MAX:
+            version, tail = 8, tail & ~KEY_MAX | key
+        text = f"{milliseconds << 80 | version << 76 | fraction << 64 | 0b10 << 62 | tail:032x}"
         return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"

@@ -39,7 +39,7 @@ def test_order_and_failures_of_single_items(api: httpx.Client) -> None:
         {"campaign_id": other, "eligible": ["a", "a"]},
         {"campaign_id": archived},
         MARKER,
-        {"campaign_id": one, "decision_id": ids[2]},
+        {"campaign_id": other, "decision_id": ids[2], "explore": False},
         {"campaign_id": one, "decision_id": ids[0]},
         {"campaign_id": other, "decision_id": ids[3], "explain": True},
     ]

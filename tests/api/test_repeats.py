@@ -106,11 +106,13 @@ def test_another_context(api: httpx.Client) -> None:
 
 def test_another_campaign(api: httpx.Client) -> None:
     """One campaign would answer with another's decision."""
-    one, other = create(api, multi_armed()), create(api, multi_armed())
+    one, other = create(api, multi_armed()), create(api, shared())
     decision_id = new_id("visit")
-    first = select(api, one, decision_id=decision_id)
-    problem(api.post("/select", json={"campaign_id": other, "decision_id": decision_id}), 409, "decision_id")
+    first, second = (select(api, campaign, decision_id=decision_id) for campaign in (one, other))
+    assert [first["campaign_id"], second["campaign_id"]] == [one, other]
     assert select(api, one, decision_id=decision_id) == first
+    assert select(api, other, decision_id=decision_id) == second
+    problem(api.post("/select", json={"campaign_id": one, "decision_id": decision_id, "explore": False}), 409)
 
 
 def test_refused_request_leaves_its_id_free(api: httpx.Client) -> None:

@@ -13,7 +13,20 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from prudent.transfer.reading import ImportReader
-from tests.api.contract import ARMS, Json, create, disjoint, new_id, ok, on_sqlite, problem, reward, select, shared
+from tests.api.contract import (
+    ARMS,
+    Json,
+    create,
+    disjoint,
+    multi_armed,
+    new_id,
+    ok,
+    on_sqlite,
+    problem,
+    reward,
+    select,
+    shared,
+)
 from tests.conftest import MakeServer
 from tests.promises import Promise, length
 from tests.transfer.campaigns import assert_refused, bring, without_times
@@ -244,19 +257,17 @@ def test_made_up_files(api: httpx.Client, exported: list[Json], promise: Promise
 
 def test_decisions_of_another_campaign_are_not_taken_over(api: httpx.Client, exported: list[Json]) -> None:
     """A reward would be learned by another campaign than the one that decided."""
-    campaign_id = create(api, shared())
-    for name, line in (("decision_id", DECISION), ("decision_id", LOG)):
-        taken = select(api, campaign_id)["decision_id"]
-        copy = orjson.loads(orjson.dumps(exported))
-        old = copy[line][name]
-        for one in copy:
-            if one.get(name) == old and (line == LOG or one["kind"] == "decision"):
-                one[name] = taken
-            if one["kind"] not in {"header", "trailer"} and "digest" in one:
-                one["digest"] = None  # as in files of older versions: those of this one would not fit the row
-        assert_refused(api, file_of(copy), 409)
-        assert reward(api, taken, 0.5)["campaign_id"] == campaign_id
-    bring(api, file_of(exported))
+    rewarded = exported[LOG]["decision_id"]
+    waiting = exported[DECISION + 5]["decision_id"]
+    campaign_id = create(api, multi_armed())
+    for taken in (rewarded, waiting):
+        select(api, campaign_id, decision_id=taken)
+    moved = bring(api, file_of(exported))["campaign_id"]
+    for taken in (rewarded, waiting):
+        problem(api.post("/reward", json={"decision_id": taken, "reward": 0.5}), 409, "campaign_id")
+        assert reward(api, taken, 0.5, campaign_id=campaign_id)["campaign_id"] == campaign_id
+    assert reward(api, waiting, 0.25, campaign_id=moved)["campaign_id"] == moved
+    problem(api.post("/reward", json={"decision_id": rewarded, "reward": 5, "campaign_id": moved}), 409, "reward")
 
 
 def test_an_import_must_say_that_it_is_one(api: httpx.Client, exported: list[Json]) -> None:

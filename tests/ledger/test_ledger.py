@@ -213,7 +213,8 @@ def test_a_deadline_teaches_the_default_once(worker: Worker) -> None:
     worker.create("c", reward={"timeout_seconds": 0.3, "default": -1.0})
     worker.run(Select("c", "late"), Select("c", "swept"), Select("c", "punctual"), Reward("punctual", 1.0))
     time.sleep(0.4)
-    outcomes = worker.run(Reward("late", 1.0), Expire("swept"), Expire("swept"), Expire("late"), Expire("punctual"))
+    swept = ("swept", "swept", "late", "punctual")
+    outcomes = worker.run(Reward("late", 1.0), *(Expire("c", name) for name in swept))
     assert isinstance(outcomes[0], ConflictError)
     assert outcomes[1:] == [None] * 4
     learned = rows(worker, "SELECT decision_id, reward, source FROM observations")

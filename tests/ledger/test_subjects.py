@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from sqlalchemy import func, select, update
 
-from prudent.errors import NotFoundError
+from prudent.errors import ConflictError, NotFoundError
 from prudent.ledger.commands import Reward, Select
 from prudent.ledger.outcomes import Decision
 from prudent.store.tables import campaigns, decisions
@@ -73,18 +73,19 @@ def test_a_select_and_the_reward_of_its_subject_may_share_a_batch(worker: Worker
     assert_live_equals_replay(worker)
 
 
-def test_an_id_that_is_taken_elsewhere_is_left_alone(make_worker: Callable[..., Worker]) -> None:
-    """Whoever knows an id could have the decision of another campaign replaced."""
-    worker, beside = make_worker(), make_worker()
+def test_an_id_that_is_taken_elsewhere_is_left_alone(worker: Worker) -> None:
+    """Whoever knows an id could have the decision of another campaign replaced, or its subject served with theirs."""
     worker.create("c", assignment=STICKY)
     worker.create("other")
     decision_id = worker.one(Select("c", subject="u")).row.decision_id
     with worker.write.begin() as connection:
         key = connection.execute(select(campaigns.c.key).where(campaigns.c.campaign_id == "other")).scalar_one()
         connection.execute(update(decisions).where(decisions.c.decision_id == decision_id).values(key=key))
-    (refused,) = worker.run(Select("c", subject="u"))
-    assert "another campaign" in str(refused)
-    assert beside.one(Reward(decision_id, 1.0)).campaign_id == "other"
+    again = worker.one(Select("c", subject="u"))
+    assert (again.row.decision_id, again.is_repeated) == (decision_id, False)
+    assert isinstance(worker.run(Reward(decision_id, 1.0))[0], ConflictError)
+    assert worker.one(Reward(None, 1.0, campaign_id="c", subject="u")).campaign_id == "c"
+    assert worker.one(Reward(decision_id, 0.5, campaign_id="other")).campaign_id == "other"
 
 
 def test_a_key_that_was_rolled_back_is_not_used(worker: Worker) -> None:

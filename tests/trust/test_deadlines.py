@@ -102,7 +102,7 @@ def test_the_sweep_of_two_workers_and_a_late_reward_race(
 
     def race(place: int) -> None:
         for name in ids if place else reversed(ids):
-            command = Reward(name, 0.5) if place == 2 else Expire(name)
+            command = Reward(name, 0.5) if place == 2 else Expire("c", name)
             outcomes[place] += workers[place % 2].run(command)
 
     threads = [threading.Thread(target=race, args=(place,)) for place in range(3)]
@@ -130,7 +130,7 @@ def test_without_a_default_a_late_reward_is_learned(
     worker.create("c", reward={"timeout_seconds": TIMEOUT_SECONDS})
     worker.one(Select("c", "d"))
     now.pass_by(TIMEOUT_SECONDS + 1)
-    assert worker.run(Expire("d")) == [None]
+    assert worker.run(Expire("c", "d")) == [None]
     assert learned(worker) == []
     assert worker.one(Reward("d", 0.5)).learned
     assert learned(worker) == [("d", 0.5, "reward")]
@@ -151,8 +151,8 @@ def test_deadlines_hold_over_a_restart(
     assert second.one(Reward("punctual", 0.5)).learned
     assert second.ledger._maintenance.run() == []
     now.pass_by(TIMEOUT_SECONDS / 2)
-    assert second.ledger._maintenance.run() == [Expire("late")]
-    second.run(Expire("late"))
+    assert second.ledger._maintenance.run() == [Expire("c", "late")]
+    second.run(Expire("c", "late"))
     assert learned(second) == [("late", -1.0, "default"), ("punctual", 0.5, "reward")]
     assert second.ledger._maintenance.run() == []
 
@@ -202,4 +202,4 @@ def test_on_postgres_a_workers_clock_does_not_matter(
         shifted = "UPDATE decisions SET due_at = created_at + :timeout WHERE decision_id = 'd0'"
         connection.execute(text(shifted), {"timeout": 0})
     for asked in workers:
-        assert asked.ledger._maintenance.run() == [Expire("d0")]
+        assert asked.ledger._maintenance.run() == [Expire("c", "d0")]

@@ -195,7 +195,7 @@ def test_its_deadlines_do_not_stand_before_those_of_others(
                 ),
                 {"id": f"d{number}", "key": key, "features": b"", "due": number + 1},
             )
-    second.run(Expire("d0"))
+    second.run(Expire("c", "d0"))
     started = time.monotonic()
     while second.one(Describe("other")).observations == 0:
         assert time.monotonic() < started + 30

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Annotated, Any, NamedTuple, Protocol, TypeVar
 
 import orjson
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel, ValidationError
 
 from prudent.api.problems import describe_error, describe_validation, respond_to
@@ -26,24 +26,32 @@ from prudent.api.replies import (
     SelectReply,
     StoredDecisionReply,
 )
-from prudent.api.requests import CorrectionRequest, RewardBatch, RewardRequest, SelectBatch, SelectRequest, documented
+from prudent.api.requests import (
+    WHICH_CAMPAIGN,
+    CorrectionRequest,
+    RewardBatch,
+    RewardRequest,
+    SelectBatch,
+    SelectRequest,
+    documented,
+)
 from prudent.api.server.authentication import admits, author_of
 from prudent.api.server.bodies import BREATH_BYTES, Bodies, Raw, as_given, matrix_of
 from prudent.api.server.middleware import Headers, Requests, StrictRoute, guarded
 from prudent.api.wording import is_not_json
 from prudent.campaigns import Given
-from prudent.errors import InvalidCommandError, NotFoundError
+from prudent.errors import InvalidCommandError
 from prudent.identifiers import ID_PATTERN
 from prudent.ledger.access import LedgerAccess
 from prudent.ledger.commands import Activate, Command, Correct, Reward, Select
-from prudent.ledger.missing import NO_DECISION
 from prudent.ledger.outcomes import Failed
 from prudent.observability.logs import request_id
-from prudent.reporting.decision_log import find_decision
+from prudent.reporting.decision_log import read_decision
 from prudent.security.keys import KeyRing, Role, role_needed
 from prudent.store.read_pool import Reader
 
 DecisionPath = Annotated[str, Path(pattern=ID_PATTERN, description="Decision id.")]
+WhichCampaign = Annotated[str | None, Query(pattern=ID_PATTERN, description=WHICH_CAMPAIGN)]
 TURN_SECONDS = 0.01
 """After so much of rendering, other requests get a turn."""
 Item = TypeVar("Item", bound=BaseModel)
@@ -143,12 +151,9 @@ def decision_routes(ledger: LedgerAccess, read: Reader, bodies: Bodies) -> APIRo
         responses={200: {"model": StoredDecisionReply}},
         response_class=Response,
     )
-    async def get_decision(decision_id: DecisionPath) -> Response:
+    async def get_decision(decision_id: DecisionPath, campaign_id: WhichCampaign = None) -> Response:
         """Read a decision as it was answered, and whether it has been rewarded."""
-        found = await read(find_decision, decision_id)
-        if found is None:
-            raise NotFoundError(NO_DECISION)
-        return json_reply(render_found(found))
+        return json_reply(render_found(await read(read_decision, decision_id, campaign_id)))
 
     @router.post(
         "/decisions/{decision_id}/activate",
@@ -156,9 +161,9 @@ def decision_routes(ledger: LedgerAccess, read: Reader, bodies: Bodies) -> APIRo
         status_code=204,
         response_class=Response,
     )
-    async def activate_decision(decision_id: DecisionPath) -> Response:
+    async def activate_decision(decision_id: DecisionPath, campaign_id: WhichCampaign = None) -> Response:
         """Say that a decision with deferred activation has been shown. Repeating it changes nothing."""
-        await ledger.submit(Activate(decision_id))
+        await ledger.submit(Activate(decision_id, campaign_id))
         return Response(status_code=204)
 
     @router.post(
@@ -174,7 +179,8 @@ def decision_routes(ledger: LedgerAccess, read: Reader, bodies: Bodies) -> APIRo
         The log keeps both. The campaign's state is folded anew from its log before its next use.
         """
         correction = await read_correction(request)
-        receipt = await ledger.correct(Correct(decision_id, correction.reward, correction.reason), author_of(request))
+        command = Correct(decision_id, correction.reward, correction.reason, correction.campaign_id)
+        receipt = await ledger.correct(command, author_of(request))
         return json_reply(receipt._asdict())
 
     @router.post(

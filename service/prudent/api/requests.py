@@ -128,6 +128,9 @@ class SelectRequest(Schema):
     ] = "immediate"
 
 
+WHICH_CAMPAIGN = "Required where several campaigns have used the decision_id."
+
+
 class RewardRequest(Schema):
     """The outcome of a decision. Larger is better."""
 
@@ -137,7 +140,8 @@ class RewardRequest(Schema):
         ArmId | None, Field(description="The arm that was actually used, if another (disjoint, multi-armed).")
     ] = None
     campaign_id: Annotated[
-        CampaignId | None, Field(description="Required with subject; beside a decision_id, it must be its campaign.")
+        CampaignId | None,
+        Field(description="Required with subject, and with a decision_id that several campaigns have used."),
     ] = None
     subject: Annotated[
         Subject | None,
@@ -249,6 +253,7 @@ class CorrectionRequest(Schema):
 
     reward: Annotated[RewardValue | None, Field(description="Null takes the reward back.")]
     reason: Annotated[str, Field(min_length=1, max_length=500, description="Kept in the log beside it.")]
+    campaign_id: Annotated[CampaignId | None, Field(description=WHICH_CAMPAIGN)] = None
 
 
 class ArmRequest(Schema):

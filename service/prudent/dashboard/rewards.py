@@ -43,7 +43,8 @@ def reward_routes(ledger: LedgerAccess, queries: Queries, pages: Pages, sessions
 
         async def do(values: Values) -> Response:
             sent = _reward(values, decision_id)
-            await ledger.submit(Reward(decision_id, sent.reward, author=author_of(request, "dashboard")))
+            author = author_of(request, "dashboard")
+            await ledger.submit(Reward(decision_id, sent.reward, campaign_id=campaign_id, author=author))
             queries.forget(campaign)
             return see(here)
 
@@ -65,7 +66,8 @@ def reward_routes(ledger: LedgerAccess, queries: Queries, pages: Pages, sessions
 
         async def do(values: Values) -> Response:
             wanted = _correction(values)
-            await ledger.correct(Correct(decision_id, wanted.reward, wanted.reason), author_of(request, "dashboard"))
+            command = Correct(decision_id, wanted.reward, wanted.reason, campaign_id)
+            await ledger.correct(command, author_of(request, "dashboard"))
             queries.forget(campaign)
             return see(here)
 

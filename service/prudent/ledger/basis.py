@@ -6,6 +6,7 @@ from sqlalchemy import Connection
 
 from prudent.clock import Clock
 from prudent.core.budget import WINDOW, Spending
+from prudent.identifiers import key_in
 from prudent.ledger import selection
 from prudent.ledger.amendments import AmendedError
 from prudent.ledger.commands import Command, LearnEvent, Select
@@ -16,24 +17,25 @@ from prudent.ledger.subjects import windowed_ids
 from prudent.store import campaigns, categories, decisions, log, reports
 from prudent.store.campaigns import Standing
 from prudent.store.decisions import SUBJECT_PREFIX, RecentDecisions
-from prudent.store.tables import NOT_ACTIVATED, DecisionRow, LogRow
+from prudent.store.tables import NOT_ACTIVATED, DecisionKey, DecisionRow, LogRow
 
 BEHIND_MAX = 1_000
 """Rows that a batch folds by itself; a state further behind is loaded outside any transaction."""
 
 
 class StaleDirectoryError(Exception):
-    """A public id has another key, or a campaign's selects need a lock, which they did not when last looked at."""
+    """A public id has another key, a decision's campaign is gone, or a campaign's selects need a lock by now."""
 
 
 class Basis:
     """The decisions, campaigns' states and rewards that a batch's commands need, found, locked and brought up to date.
 
     now: the batch's time, by the database's clock if it has one. keys: of the campaigns that commands name, by public
-    id. decisions: those that exist already, and recorded, their rewards; selected, the keys of the campaigns of the
-    batch's selects: all by decision id. touched: the states to execute on, by key; subject_keys: what subjects of
-    theirs are digested with. busy: keys of campaigns that another worker holds; behind: of those whose state must be
-    loaded first.
+    id. decisions: those that exist already, and recorded, their rewards. touched: the states to execute on, by key;
+    subject_keys: what subjects of theirs are digested with. busy: keys of campaigns that another worker holds; behind:
+    of those whose state must be loaded first.
+
+    is_rerun: whether another attempt has failed: every campaign is locked, and what ids tell of keys is not believed.
     """
 
     def __init__(
@@ -45,14 +47,14 @@ class Basis:
         recent: RecentDecisions,
         loading: Collection[int] = (),
         skip_locked: bool = False,
-        lock_all: bool = False,
+        is_rerun: bool = False,
     ) -> None:
         self.connection = connection
         self.states = states
         self._clock = clock
         self._recent = recent
         self._skip_locked = skip_locked
-        self._lock_all = lock_all
+        self._is_rerun = is_rerun
         self._loading = loading
         self.now = 0
         self.touched: dict[int, CampaignState] = {}
@@ -60,13 +62,16 @@ class Basis:
         self._marked: list[CampaignState] = []
         self._locked: set[int] = set()
         self.keys: dict[str, int] = {}
-        self.decisions: dict[str, DecisionRow] = {}
-        self._remembered: dict[str, DecisionRow] = {}
-        self.selected: dict[str, int] = {}
-        self._rewarded: set[str] = set()
+        self.decisions: dict[DecisionKey, DecisionRow] = {}
+        self._remembered: dict[DecisionKey, DecisionRow] = {}
+        self._hinted: dict[DecisionKey, DecisionRow] = {}
+        """Those that were found where their ids say that they are."""
+        self._places: dict[str, set[int]] = {}
+        """The keys of the campaigns that have a decision with an id, or may have one after this batch."""
+        self._rewarded: set[DecisionKey] = set()
         """The decisions of this batch's rewards."""
         self._standings: dict[int, Standing] = {}
-        self.recorded: dict[str, LogRow] = {}
+        self.recorded: dict[DecisionKey, LogRow] = {}
         self._bringing: set[int] = set()
         """The keys of the campaigns whose selects bring categories that are unknown here."""
         self._showing: set[int] = set()
@@ -76,8 +81,8 @@ class Basis:
 
     def gather(self, commands: Sequence[Command]) -> None:
         """Find, lock and bring up to date what these commands need. Raises StaleDirectoryError: gather it anew."""
-        self._find_decisions(commands)
         self._find_keys(commands)
+        self._find_decisions(commands)
         learning, others = self._campaigns_of(commands)
         self._find_new_categories(commands)
         self._lock(learning, others)
@@ -91,6 +96,13 @@ class Basis:
         standing = self._standings.get(key)
         return None if standing is None else standing.campaign_id
 
+    def keys_of(self, command: Command) -> Collection[int]:
+        """The keys of the campaigns that a command may be about: the one it names, or all that have its decision."""
+        if command.campaign_id is not None:
+            key = self.keys.get(command.campaign_id)
+            return () if key is None else (key,)
+        return self._places.get(command.decision_id or "", ())
+
     def restore(self) -> None:
         """Return every state to what it was before the commands ran."""
         for state in self._marked:
@@ -101,17 +113,7 @@ class Basis:
         for key in self.touched:
             self.states.drop(key)
 
-    # 1. decisions, and the keys of the campaigns that commands name
-
-    def _find_decisions(self, commands: Sequence[Command]) -> None:
-        ids = {command.decision_id for command in commands if command.decision_id is not None}
-        if not ids:
-            return
-        self._remembered = self._recent.find(ids)
-        self.decisions = decisions.find_decisions(self.connection, ids - self._remembered.keys()) | self._remembered
-        self._rewarded = {one.decision_id for one in commands if one.learns and one.decision_id is not None}
-        # the reward of a pruned decision is still found in the log
-        self.recorded = log.find_observations(self.connection, self._rewarded - self.decisions.keys())
+    # 1. the keys of the campaigns that commands name, and decisions
 
     def _find_keys(self, commands: Sequence[Command]) -> None:
         missing = []
@@ -123,25 +125,66 @@ class Basis:
                 self.keys[name] = key
         self.keys |= campaigns.find_keys(self.connection, missing)
 
+    def _find_decisions(self, commands: Sequence[Command]) -> None:
+        """Each in the campaign that is named, else the one that its id names, else in all.
+
+        A client's own id is looked for in all campaigns before it gets a decision, too: only an id that no other one
+        uses may be remembered by itself.
+        """
+        ids = {command.decision_id for command in commands if command.decision_id is not None}
+        recent = self._recent.find(ids)
+        named: set[DecisionKey] = set()
+        hinted: set[DecisionKey] = set()
+        anywhere: set[str] = set()
+        for command in commands:
+            decision_id = command.decision_id
+            if decision_id is None:
+                continue
+            key = self.keys.get(command.campaign_id or "")
+            row = recent.get(decision_id)
+            if row is not None and key in {None, row.key}:
+                self._remembered[row.identity] = row
+            elif not command.learns:
+                anywhere.add(decision_id)
+            elif key is not None:
+                named.add((key, decision_id))
+            elif command.campaign_id is None:
+                hint = None if self._is_rerun else key_in(decision_id)
+                if hint is None:
+                    anywhere.add(decision_id)
+                else:
+                    hinted.add((hint, decision_id))
+        found = decisions.find_decisions(self.connection, named | hinted)
+        self._hinted = {identity: found[identity] for identity in hinted if identity in found}
+        anywhere.update(decision_id for _, decision_id in hinted - found.keys())
+        self.decisions = found | decisions.find_anywhere(self.connection, anywhere) | self._remembered
+        for key, decision_id in self.decisions:
+            self._places.setdefault(decision_id, set()).add(key)
+        self._find_pruned(commands)
+
+    def _find_pruned(self, commands: Sequence[Command]) -> None:
+        """The reward of a decision that was pruned is still found in the log, by the campaign that its id names."""
+        unknown = {one.decision_id for one in commands if one.learns and one.campaign_id is None} - self._places.keys()
+        hints = [(key, one) for one in unknown if one is not None and (key := key_in(one)) is not None]
+        for key, decision_id in log.find_observations(self.connection, hints):
+            self._places.setdefault(decision_id, set()).add(key)
+
     def _campaigns_of(self, commands: Sequence[Command]) -> tuple[set[int], set[int]]:
         """Keys of the campaigns that will learn, and of the others that are needed."""
         learning: set[int] = set()
         others: set[int] = set()
         for command in commands:
-            name, decision_id = command.campaign_id, command.decision_id
-            key = None if name is None else self.keys.get(name)
-            if decision_id is not None:
-                row = self.decisions.get(decision_id) or self.recorded.get(decision_id)
-                if command.learns:
-                    if key is not None:  # named beside the decision, which says which campaign learns
-                        others.add(key)
-                    key = row.key if row is not None else self.selected.get(decision_id)
-                elif key is not None:
-                    self.selected[decision_id] = key
-                    if row is not None:
-                        others.add(row.key)
-            if key is not None:
-                (learning if command.learns else others).add(key)
+            if not command.learns:
+                keys = self.keys_of(command)
+                others.update(keys)
+                if command.decision_id is not None:
+                    self._places.setdefault(command.decision_id, set()).update(keys)
+        for command in commands:
+            if command.learns:
+                keys = self.keys_of(command)
+                learning.update(keys)
+                if command.decision_id is not None:
+                    self._rewarded.update((key, command.decision_id) for key in keys)
         return learning, others - learning
 
     def _find_new_categories(self, commands: Sequence[Command]) -> None:
@@ -162,7 +205,7 @@ class Basis:
         wanted = set(learning)
         for key in others:
             state = self.states.get(key)
-            if self._lock_all or state is None or state.rule.looks_back or state.warming or key in self._bringing:
+            if self._is_rerun or state is None or state.rule.looks_back or state.warming or key in self._bringing:
                 wanted.add(key)
         self._locked = campaigns.lock_heads(self.connection, wanted, skip_locked=self._skip_locked)
         if self._skip_locked:
@@ -178,8 +221,9 @@ class Basis:
             self.states.epoch = standing.epoch
         clocks = [standing.now for standing in self._standings.values() if standing.now is not None]
         self.now = max(clocks) if clocks else self._clock()
-        ended = [row.decision_id for row in self._remembered.values() if self.name_of(row.key) is None]
+        ended = [decision_id for key, decision_id in self._remembered if self.name_of(key) is None]
         self._recent.forget(ended)
+        ended += [decision_id for key, decision_id in self._hinted if self.name_of(key) is None]
         stale = [name for name, key in self.keys.items() if self.name_of(key) != name]
         for name in stale:
             self.states.drop(self.keys[name])
@@ -266,7 +310,7 @@ class Basis:
 
     def _find_later_decisions(self, commands: Sequence[Command]) -> None:
         """After the lock, since another worker may just have made them."""
-        wanted: set[str] = set()
+        wanted: set[DecisionKey] = set()
         for command in commands:
             if command.subject is None:
                 continue
@@ -276,25 +320,21 @@ class Basis:
             if state.key not in self.subject_keys:
                 self.subject_keys[state.key] = self._subject_key(state)
             ids = self.ids_for(state, command.subject, command.at if isinstance(command, LearnEvent) else None)
-            wanted.update(ids)
+            own = {(state.key, decision_id) for decision_id in ids}
+            wanted |= own
             if command.learns:
-                self._rewarded.update(ids)
+                self._rewarded |= own
         wanted.update(one for one in self._rewarded & self.decisions.keys() if self._may_be_stale(one))
         if not wanted:
             return
         found = decisions.find_decisions(self.connection, wanted)
-        for decision_id in wanted - found.keys():
-            self.decisions.pop(decision_id, None)
+        for identity in wanted - found.keys():
+            self.decisions.pop(identity, None)
         self.decisions |= found
-        strangers = {row.key for row in found.values()} - self._standings.keys()
-        if strangers:  # ids that a client has chosen elsewhere, or of a campaign that was deleted and imported again
-            self._standings |= campaigns.read_standings(self.connection, strangers)
 
-    def _may_be_stale(self, decision_id: str) -> bool:
+    def _may_be_stale(self, identity: DecisionKey) -> bool:
         """Whether it may have been activated, or erased with its subject, while this waited for the lock."""
-        if decision_id.startswith(SUBJECT_PREFIX):
-            return True
-        return self.decisions[decision_id].activated_at == NOT_ACTIVATED
+        return identity[1].startswith(SUBJECT_PREFIX) or self.decisions[identity].activated_at == NOT_ACTIVATED
 
     def _subject_key(self, state: CampaignState) -> bytes:
         if state.subject_key is None:
@@ -317,5 +357,4 @@ class Basis:
         )
 
     def _find_rewards(self) -> None:
-        if self._rewarded:
-            self.recorded |= log.find_observations(self.connection, self._rewarded)
+        self.recorded = log.find_observations(self.connection, self._rewarded)

@@ -7,6 +7,7 @@ caller commits. Steps 1 to 4 are `prudent.ledger.basis`.
 """
 
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -34,14 +35,20 @@ from prudent.ledger.commands import (
     Select,
 )
 from prudent.ledger.description import compare_arms, describe, known_report
-from prudent.ledger.missing import NO_CAMPAIGN, NO_DECISION, no_campaign
+from prudent.ledger.missing import (
+    NO_CAMPAIGN,
+    NO_DECISION,
+    NOT_OF_CAMPAIGN,
+    SEVERAL_DECISIONS,
+    no_campaign,
+)
 from prudent.ledger.outcomes import Decision, Deferred, EventReceipt, Failed, Outcome, Postponed, Result
 from prudent.ledger.queue import Shares
 from prudent.ledger.state import CampaignState, Writes
 from prudent.ledger.subjects import digest_of, event_key, single_id
 from prudent.ledger.trail import REWARDED, Note, row_of
 from prudent.store import campaigns, categories, decisions, log, trail
-from prudent.store.tables import NOT_ACTIVATED, DecisionRow, LogRow
+from prudent.store.tables import NOT_ACTIVATED, DecisionKey, DecisionRow, LogRow
 
 HINTS_MAX = 16
 """Of one batch, at campaigns that may have been meant: the database is asked for each, while all others wait."""
@@ -53,14 +60,14 @@ class Batch:
     If it fails, `Basis.restore` returns the states to what they were.
     """
 
-    def __init__(self, basis: Basis, *, new_id: Callable[[], str]) -> None:
+    def __init__(self, basis: Basis, *, new_id: Callable[[int], str]) -> None:
         self.basis = basis
         self._new_id = new_id
         self.writes = Writes()
         self.refused: list[tuple[CampaignState, int]] = []
         """The campaign of each reward that was refused, and its head at the time: they count once the batch is over."""
         self._shares = Shares()
-        self._deferred: set[str] = set()
+        self._deferred: set[DecisionKey] = set()
         """The decisions of this batch's selects that are deferred."""
         self._missed = 0
         """How many commands have named campaigns that do not exist."""
@@ -88,6 +95,12 @@ class Batch:
         self._write()
         return outcomes
 
+    def shared_ids(self) -> set[str]:
+        """The ids of decisions that several campaigns use, among those that this batch has met."""
+        met = self.basis.decisions.keys() | self.writes.decisions.keys()
+        counts = Counter(decision_id for _, decision_id in met)
+        return {decision_id for decision_id, count in counts.items() if count > 1}
+
     def _order(self, commands: Sequence[Command]) -> list[int]:
         """Rewards of decisions made before this batch go first; otherwise the order of arrival.
 
@@ -97,7 +110,9 @@ class Batch:
         return sorted(range(len(commands)), key=lambda place: not self._is_reward_of_the_past(commands[place]))
 
     def _is_reward_of_the_past(self, command: Command) -> bool:
-        return command.learns and command.decision_id is not None and self._decision(command.decision_id) is not None
+        if not command.learns or command.decision_id is None:
+            return False
+        return any(self._decision((key, command.decision_id)) for key in self.basis.keys_of(command))
 
     # 5. execution
 
@@ -112,7 +127,7 @@ class Batch:
             return Failed(error)
         except _NotNow as reason:
             if isinstance(reason.outcome, Deferred) and command.decision_id is not None:
-                self._deferred.add(command.decision_id)
+                self._deferred.add((reason.outcome.key, command.decision_id))
             return reason.outcome
         finally:
             if self._current is not None:
@@ -149,12 +164,12 @@ class Batch:
             raise no_campaign(self.basis.connection, campaign_id)
         return self._state(key, NO_CAMPAIGN)
 
-    def _decision(self, decision_id: str) -> DecisionRow | None:
+    def _decision(self, identity: DecisionKey) -> DecisionRow | None:
         """A decision of a living campaign, of this batch or before it."""
         writes = self.writes
-        row = writes.decisions.get(decision_id) or self.basis.decisions.get(decision_id)
+        row = writes.decisions.get(identity) or self.basis.decisions.get(identity)
         if row is not None and row.activated_at == NOT_ACTIVATED:
-            row = writes.activated.get(decision_id, row)
+            row = writes.activated.get(identity, row)
         return None if row is None or self.basis.name_of(row.key) is None else row
 
     def _select(self, command: Select) -> Result:
@@ -175,17 +190,14 @@ class Batch:
             return self._select_for(command.subject, state, command)
         request, draft = selection.with_rows(state, command)
         if command.decision_id is None:
-            new_id = self._new_id()
+            new_id = self._new_id(state.key)
             return selection.select(state, request, new_id, None, self.basis.now, self.writes, draft=draft)
         digest = request.digest()
-        held = self.basis.decisions.get(command.decision_id)
-        if held is not None and held.key in self.basis.busy:  # another worker may be deleting that campaign
-            raise CampaignBusyError("another worker holds this decision's campaign: try again")
-        earlier = self._decision(command.decision_id)
+        earlier = self._decision((state.key, command.decision_id))
         if earlier is None:
             decision_id = command.decision_id
             return selection.select(state, request, decision_id, digest, self.basis.now, self.writes, draft=draft)
-        if earlier.key != state.key or earlier.request_digest != digest:
+        if earlier.request_digest != digest:
             raise ConflictError(
                 "was already used for a different request: each decision needs one of its own", field="decision_id"
             )
@@ -195,15 +207,13 @@ class Batch:
         """The decision that stands for a subject, or the first one."""
         decision_id = next(iter(self.basis.ids_for(state, subject)), None)
         if decision_id is None:
-            decision_id = single_id(self.basis.subject_keys[state.key], subject, self._new_id())
-        earlier = self._decision(decision_id)
+            decision_id = single_id(self.basis.subject_keys[state.key], subject, self._new_id(state.key))
+        earlier = self._decision((state.key, decision_id))
         if earlier is None:
             request, draft = selection.with_rows(state, command)
             made = selection.select(state, request, decision_id, None, self.basis.now, self.writes, draft=draft)
             is_available = selection.can_choose(state, command, made.row.arm_id)
             return made._replace(is_repeated=False, is_available=is_available)
-        if earlier.key != state.key:
-            raise ConflictError("the id of this subject's decision is used in another campaign", field="subject")
         if earlier.activated_at == NOT_ACTIVATED and not command.is_deferred:
             earlier = rewards.activate(state, earlier, self.basis.now, self.writes)
         return selection.repeat_for_subject(earlier, state, command)
@@ -211,40 +221,49 @@ class Batch:
     def _reward(self, command: Reward) -> Result:
         if command.decision_id is None:
             return self._reward_of(command.subject or "", self._named(command.campaign_id or ""), command)
-        decision = self._decision(command.decision_id)
-        recorded = self._recorded_reward(command.decision_id)
-        state = self._state_of(command.decision_id, decision or recorded)
-        if command.campaign_id not in {None, state.campaign_id}:
-            raise InvalidCommandError("is not the campaign of this decision", field="campaign_id")
+        state, decision, recorded = self._found(command.decision_id, command)
         if recorded is not None:
             return rewards.repeat_reward(state, command, recorded)
         if decision is None or not state.keeps(decision.created_at, self.basis.now):
-            raise self._missing(command.decision_id, state)
+            raise self._missing(command.decision_id, command, state)
         receipt = rewards.reward(state, command, decision, self.basis.now, self.writes)
         if command.author is not None:
             note = Note(REWARDED, command.decision_id)
             self.writes.trail.append(row_of(command.author, self.basis.now, state.key, state.campaign_id, note))
         return receipt
 
-    def _state_of(self, decision_id: str, known: DecisionRow | LogRow | None) -> CampaignState:
-        """The state of a decision's campaign. known: the decision or its reward. Raises as `_state` does."""
-        # if its select must wait for the campaign, so must what follows it
-        key = known.key if known is not None else self.basis.selected.get(decision_id)
-        return self._state(key, NO_DECISION)
+    def _found(
+        self, decision_id: str, command: Reward | Activate
+    ) -> tuple[CampaignState, DecisionRow | None, LogRow | None]:
+        """The state of the campaign that a command means, the decision and its reward.
 
-    def _missing(self, decision_id: str, state: CampaignState) -> Exception:
+        Raises as `_state` does, and ConflictError if none is named and several have such a decision.
+        """
+        if command.campaign_id is not None:
+            state = self._named(command.campaign_id)
+        else:
+            keys = [key for key in self.basis.keys_of(command) if self.basis.name_of(key) is not None]
+            made = [key for key in keys if self._decision((key, decision_id)) is not None]
+            if len(made) > 1:
+                raise ConflictError(SEVERAL_DECISIONS, field="campaign_id")
+            # if its select must wait for the campaign, so must what follows it
+            state = self._state(next(iter(made or keys), None), NO_DECISION)
+        identity = state.key, decision_id
+        return state, self._decision(identity), self._recorded_reward(identity)
+
+    def _missing(self, decision_id: str, command: Reward | Activate, state: CampaignState) -> Exception:
         """What to raise where there is no such decision, or not yet."""
-        if decision_id in self._deferred:
+        if (state.key, decision_id) in self._deferred:
             return _NotNow(self._shares.deferral(state.key, state.campaign_id))
+        if command.campaign_id is not None:
+            return NotFoundError(NOT_OF_CAMPAIGN, field="campaign_id")
         return NotFoundError(NO_DECISION)
 
     def _activate(self, command: Activate) -> Result:
-        decision = self._decision(command.decision_id)
-        recorded = self._recorded_reward(command.decision_id)
-        state = self._state_of(command.decision_id, decision or recorded)
+        state, decision, recorded = self._found(command.decision_id, command)
         if recorded is None:
             if decision is None or not state.keeps(decision.created_at, self.basis.now):
-                raise self._missing(command.decision_id, state)
+                raise self._missing(command.decision_id, command, state)
             if decision.activated_at == NOT_ACTIVATED:
                 rewards.activate(state, decision, self.basis.now, self.writes)
         return None
@@ -257,9 +276,10 @@ class Batch:
                 field="subject",
             )
         for decision_id in self.basis.ids_for(state, subject):
-            decision = self._decision(decision_id)
-            if decision is not None and decision.key == state.key:
-                recorded = self._recorded_reward(decision_id)
+            identity = state.key, decision_id
+            decision = self._decision(identity)
+            if decision is not None:
+                recorded = self._recorded_reward(identity)
                 if recorded is not None:
                     return rewards.repeat_reward(state, command, recorded)
                 return rewards.reward(state, command, decision, self.basis.now, self.writes)
@@ -285,8 +305,9 @@ class Batch:
             return EventReceipt(state.campaign_id, earlier.decision_id, earlier.reward, duplicate=True)
         now, writes = self.basis.now, self.writes
         for decision_id in self.basis.ids_for(state, command.subject, command.at):
-            decision = self._decision(decision_id)
-            if decision is None or decision.key != state.key or self._recorded_reward(decision_id) is not None:
+            identity = state.key, decision_id
+            decision = self._decision(identity)
+            if decision is None or self._recorded_reward(identity) is not None:
                 continue
             if rewards.expire(state, decision, now, writes):
                 continue
@@ -294,15 +315,16 @@ class Batch:
             return EventReceipt(state.campaign_id, decision_id, value, duplicate=False)
         return unmatched
 
-    def _recorded_reward(self, decision_id: str) -> LogRow | None:
-        row = self.writes.rewarded.get(decision_id) or self.basis.recorded.get(decision_id)
-        return None if row is None or self.basis.name_of(row.key) is None else row
+    def _recorded_reward(self, identity: DecisionKey) -> LogRow | None:
+        return self.writes.rewarded.get(identity) or self.basis.recorded.get(identity)
 
     def _expire(self, command: Expire) -> Result:
-        decision = self._decision(command.decision_id)
-        if decision is not None and self._recorded_reward(command.decision_id) is None:
-            rewards.expire(self._state(decision.key, ""), decision, self.basis.now, self.writes)
-        self.writes.no_longer_due.add(command.decision_id)
+        state = self._named(command.campaign_id)
+        identity = state.key, command.decision_id
+        decision = self._decision(identity)
+        if decision is not None and self._recorded_reward(identity) is None:
+            rewards.expire(state, decision, self.basis.now, self.writes)
+        self.writes.no_longer_due.add(identity)
         return None
 
     def _observe(self, command: Observe) -> Result:
@@ -338,16 +360,10 @@ class Batch:
 
     def _write(self) -> None:
         writes, connection = self.writes, self.basis.connection
-        replaced = {decision_id for decision_id in writes.decisions if decision_id in self.basis.decisions}
-        if replaced:  # of campaigns that are deleted but not purged yet
-            log.delete_of_decisions(connection, replaced)
-            decisions.delete_decisions(connection, replaced)
         if writes.categories:
             categories.insert_categories(connection, writes.categories)
         decisions.insert_decisions(connection, writes.decisions.values())
         if writes.observations:
-            # what was found for a decision that is rewarded only now is of a campaign deleted or not yet imported
-            log.delete_of_decisions(connection, writes.rewarded.keys() & self.basis.recorded.keys())
             log.append(connection, writes.observations)
             heads = {row.key: self.basis.touched[row.key].head for row in writes.observations}
             campaigns.set_heads(connection, heads)

@@ -5,7 +5,7 @@ Every command declares what the queue and the batch need to know of it:
 is_batched            whether it may share a transaction with others
 items, nbytes         how much of the queue it takes, in commands and in bytes
 learns                whether it may append to its campaign's log, or change a decision that was made
-campaign_id           the campaign that it names; None where its decision says which
+campaign_id           the campaign that it names; None for whichever has its decision
 decision_id           the decision that it names, or that it is to make; None if there is none
 subject               whom or what it is for, in place of a decision_id; None if it does not say
 
@@ -115,8 +115,8 @@ class Evaluate(Select):
 class Reward:
     """Learn the reward of a decision, or of a subject's latest one. arm_id: another arm that was used in the end.
 
-    With a subject its campaign_id is required, and otherwise it must be that of the decision. author: of one that is
-    sent by hand, and so belongs in the trail.
+    With a subject its campaign_id is required, and with a decision_id that several campaigns use. author: of one that
+    is sent by hand, and so belongs in the trail.
     """
 
     decision_id: str | None
@@ -165,8 +165,8 @@ class Activate:
     """A decision with deferred activation has been shown: it is a play from now on, and its deadline runs."""
 
     decision_id: str
+    campaign_id: str | None = None
 
-    campaign_id = None
     subject = None
     is_batched = True
     learns = True
@@ -178,9 +178,9 @@ class Activate:
 class Expire:
     """A decision's deadline has passed: learn the campaign's default reward, if it has one."""
 
+    campaign_id: str
     decision_id: str
 
-    campaign_id = None
     subject = None
     is_batched = True
     learns = True
@@ -331,6 +331,7 @@ class Correct(SingleCommand):
     decision_id: str
     reward: float | None
     reason: str
+    campaign_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

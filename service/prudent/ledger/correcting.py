@@ -12,26 +12,24 @@ from sqlalchemy import Connection
 from prudent.campaigns import stored
 from prudent.errors import ConflictError, DatabaseUnavailableError, NotFoundError
 from prudent.ledger.commands import Correct
+from prudent.ledger.finding import find_decision
 from prudent.ledger.missing import NO_DECISION
 from prudent.ledger.outcomes import CorrectionReceipt
 from prudent.ledger.rewards import check_bounds
-from prudent.store import campaigns, decisions, log
+from prudent.store import campaigns, log
 from prudent.store.tables import CONFIGURATION, CORRECTION, ERASURE, LogRow
 
 
 def correct(command: Correct, connection: Connection, now: int) -> CorrectionReceipt:
     """Append the correction of a decision's reward. Raises CommandError; the same one again changes nothing."""
-    found = log.find_observations(connection, [command.decision_id]).get(command.decision_id)
-    if found is None:
-        decision = decisions.find_decisions(connection, [command.decision_id]).get(command.decision_id)
-        row = None if decision is None else campaigns.read_campaign(connection, decision.key)
-        if row is None or row.campaign_id is None:
-            raise NotFoundError(NO_DECISION)
-        raise ConflictError("the decision has no reward yet that could be corrected: report it first")
-    campaigns.lock_heads(connection, [found.key])
-    row = campaigns.read_campaign(connection, found.key)
+    decision, _ = find_decision(connection, command.decision_id, command.campaign_id)
+    campaigns.lock_heads(connection, [decision.key])
+    row = campaigns.read_campaign(connection, decision.key)
     if row is None or row.campaign_id is None:
         raise NotFoundError(NO_DECISION)
+    found = log.find_observations(connection, [decision.identity]).get(decision.identity)
+    if found is None:
+        raise ConflictError("the decision has no reward yet that could be corrected: report it first")
     if command.reward is not None:
         check_bounds(stored(row.configuration).reward, command.reward)
     value = None if command.reward is None else command.reward + 0.0

@@ -70,21 +70,19 @@ def erase(command: EraseDecisions, connection: Connection, now: int) -> ErasureR
         raise no_campaign(connection, command.campaign_id)
     key = found.key
     campaigns.lock_heads(connection, [key])
-    stored = decisions.find_decisions(connection, command.decision_ids)
-    ids = [decision_id for decision_id, row in stored.items() if row.key == key]
-    pruned = [decision_id for decision_id in command.decision_ids if decision_id not in stored]
-    rows = log.find_rows(connection, key, ids + pruned)
-    if not ids and not rows:
+    stored = decisions.find_decisions(connection, [(key, decision_id) for decision_id in command.decision_ids])
+    rows = log.find_rows(connection, key, command.decision_ids)
+    if not stored and not rows:
         return ErasureReceipt(command.campaign_id, 0, 0)
     log.overwrite(connection, map(log.erased, rows))
-    decisions.delete_decisions(connection, ids)
+    decisions.delete_decisions(connection, stored)
     _lower_plays(connection, key, {row.arm_id for row in stored.values()})
     if rows:
         log.delete_snapshot(connection, key)
-    detail = f"of a subject: {len(ids)} decisions, {len(rows)} rows of the log"
+    detail = f"of a subject: {len(stored)} decisions, {len(rows)} rows of the log"
     campaigns.update_campaign(connection, key, {})  # what workers hold is looked at again, also of a paused campaign
     append_row(connection, LogRow(key, 0, ERASURE, None, None, "", b"", 0.0, "reward", None, now, None, detail))
-    return ErasureReceipt(command.campaign_id, len(ids), len(rows))
+    return ErasureReceipt(command.campaign_id, len(stored), len(rows))
 
 
 def _lower_plays(connection: Connection, key: int, erased: set[str]) -> None:

@@ -128,12 +128,13 @@ def _append_observations(step: ImportObservations, connection: Connection, now: 
     _keep(connection, step.key, now)
     ids = [row.decision_id if row.kind == OBSERVATION else None for row in step.rows]
     _refuse_duplicates(ids, "decision id", step.first_line)
-    _, learned = _clear_way(connection, step.key, ids, step.first_line)
+    learned = log.find_observations(connection, [(step.key, one) for one in ids if one is not None])
     names = [row.observation_id for row in step.rows]
     _refuse_duplicates(names, "observation id", step.first_line)
     known = log.find_observations_by_id(connection, step.key, [name for name in names if name is not None])
     for line, row in enumerate(step.rows, step.first_line):
-        if (row.kind == OBSERVATION and row.decision_id in learned) or row.observation_id in known:
+        is_learned = row.kind == OBSERVATION and (step.key, row.decision_id) in learned
+        if is_learned or row.observation_id in known:
             raise ConflictError(DUPLICATE, field=f"line {line}")
     log.append(connection, step.rows)
     retention.add_pruned(connection, step.key, len(ids) - ids.count(None))  # until their decisions come
@@ -145,11 +146,12 @@ def _add_decisions(step: ImportDecisions, connection: Connection, now: int) -> i
     _keep(connection, step.key, now)
     ids = [row.decision_id for row in step.rows]
     _refuse_duplicates(ids, "decision id", step.first_line)
-    made, learned = _clear_way(connection, step.key, ids, step.first_line)
+    identities = [(step.key, decision_id) for decision_id in ids]
+    made, learned = decisions.find_decisions(connection, identities), log.find_observations(connection, identities)
     for line, row in enumerate(step.rows, step.first_line):
-        if row.decision_id in made:
+        if row.identity in made:
             raise ConflictError(DUPLICATE, field=f"line {line}")
-        reward = learned.get(row.decision_id)
+        reward = learned.get(row.identity)
         if reward is not None and reward.features != row.features:
             raise InvalidCommandError("the features of the decision and of its reward differ", field=f"line {line}")
     decisions.insert_decisions(connection, step.rows)
@@ -167,32 +169,6 @@ def _refuse_duplicates(ids: Iterable[str | None], what: str, first_line: int) ->
             seen.add(one)
 
 
-def _clear_way(
-    connection: Connection, key: int, ids: Sequence[str | None], first_line: int
-) -> tuple[dict[str, DecisionRow], dict[str, LogRow]]:
-    """Make room for rows of these decision ids; the campaign's own decisions and log rows that have them.
-
-    Raises ConflictError if another campaign has one of them, among its decisions or, once they are pruned, in its log.
-    """
-    wanted = [one for one in ids if one is not None]
-    made, learned = decisions.find_decisions(connection, wanted), log.find_observations(connection, wanted)
-    found = [(one, row.key) for one, row in made.items()] + [(one, row.key) for one, row in learned.items()]
-    others = {owner for _, owner in found} - {key}
-    campaigns.lock_heads(connection, others)
-    named = {one for one, standing in campaigns.read_standings(connection, others).items() if standing.campaign_id}
-    taken = {one for one, owner in found if owner in named}
-    for line, one in enumerate(ids, first_line):
-        if one in taken:
-            raise ConflictError("another campaign already has a decision with this id", field=f"line {line}")
-    in_the_way = {one for one, owner in found if owner != key}
-    log.delete_of_decisions(connection, in_the_way)
-    decisions.delete_decisions(connection, in_the_way)
-    return (
-        {one: row for one, row in made.items() if row.key == key},
-        {one: row for one, row in learned.items() if row.key == key},
-    )
-
-
 @take_step.register
 def _finish(step: FinishImport, connection: Connection, now: int) -> int:
     _keep(connection, step.key, now)
@@ -201,8 +177,8 @@ def _finish(step: FinishImport, connection: Connection, now: int) -> int:
     rows, last = log.count_rows(connection, step.key)
     if (rows, last, decisions.count_rows(connection, step.key)) != (step.head, step.head, step.decisions):
         raise ConflictError(
-            "decision ids in the file were taken in the meantime, by another import of it or by requests: "
-            "stop those, and import the file again"
+            "rows of the import are not there any more: the database was restored, or has failed over: import the file "
+            "again"
         )
     campaigns.set_heads(connection, {step.key: step.head})
     for position, plays in step.plays.items():

@@ -257,7 +257,7 @@ class Ledger(LedgerAccess):
     def _run_until(self, until: float, commands: list[Command], *, reruns: int, skip_locked: bool) -> list[Any]:
         """Run a batch and, where that fails for a reason that passes, again, from the second time on in halves."""
         try:
-            return self._attempt(commands, skip_locked=skip_locked, lock_all=reruns > 0)
+            return self._attempt(commands, skip_locked=skip_locked, is_rerun=reruns > 0)
         except UnknownOutcomeError as error:
             return [Failed(error)] * len(commands)
         except StaleDirectoryError:
@@ -281,7 +281,7 @@ class Ledger(LedgerAccess):
             for outcome in self._run_until(until, part, reruns=reruns + 1, skip_locked=skip_locked)
         ]
 
-    def _attempt(self, commands: list[Command], *, skip_locked: bool, lock_all: bool) -> list[Outcome]:
+    def _attempt(self, commands: list[Command], *, skip_locked: bool, is_rerun: bool) -> list[Outcome]:
         with self._held.use() as connection:
             check_file(connection, briefly=self._health.refused is None)
             transaction = connection.begin()
@@ -292,7 +292,7 @@ class Ledger(LedgerAccess):
                 recent=self._recent,
                 loading=self._lending.waiting,
                 skip_locked=skip_locked,
-                lock_all=lock_all,
+                is_rerun=is_rerun,
             )
             batch = Batch(basis, new_id=self._new_id)
             try:
@@ -315,7 +315,8 @@ class Ledger(LedgerAccess):
                 basis.forget()
                 raise
         self._recent.keep(batch.writes.decisions.values())  # they are likely to be rewarded soon
-        self._recent.forget(batch.writes.rewarded)
+        self._recent.forget(batch.shared_ids())
+        self._recent.forget(decision_id for _, decision_id in batch.writes.rewarded)
         self._committed.inc()
         self._count_recorded(batch)
         if batch.writes.decisions or batch.writes.observations:

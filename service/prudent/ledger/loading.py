@@ -15,6 +15,7 @@ from prudent.store import campaigns, categories, decisions, log
 from prudent.store.campaigns import Standing
 from prudent.store.decisions import RecentDecisions
 from prudent.store.log import FoldRow
+from prudent.store.tables import DecisionKey
 
 logger = structlog.get_logger(__name__)
 
@@ -145,12 +146,13 @@ class Held:
 
     epoch: str | None
     states: Sequence[tuple[int, str, FoldRow | None]]
-    decision_ids: Sequence[str]
+    decisions: Sequence[DecisionKey]
 
 
 def held(states: States, recent: RecentDecisions) -> Held:
     """What these hold now."""
-    return Held(states.epoch, [(state.key, state.campaign_id, state.last) for state in states], list(recent))
+    latest = [(state.key, state.campaign_id, state.last) for state in states]
+    return Held(states.epoch, latest, [row.identity for row in recent])
 
 
 def report_losses(read: Engine, before: Held) -> None:
@@ -166,10 +168,10 @@ def report_losses(read: Engine, before: Held) -> None:
             head = heads[key].head if key in heads else 0
             lost[name] = max(1, last.sequence - head)
     missing = 0
-    for first in range(0, len(before.decision_ids), IDS_MAX):
-        ids = before.decision_ids[first : first + IDS_MAX]
+    for first in range(0, len(before.decisions), IDS_MAX):
+        part = before.decisions[first : first + IDS_MAX]
         with read.connect() as connection:
-            missing += len(ids) - len(decisions.find_decisions(connection, ids))
+            missing += len(part) - len(decisions.find_decisions(connection, part))
     with read.connect() as connection:
         server = campaigns.describe_server(connection)
     note = logger.error if lost or missing else logger.info

@@ -150,7 +150,7 @@ class Maintenance:
         with self._read.connect() as connection:
             now = campaigns.read_clock(connection) or self._clock()
             left_out = self._states.quarantine.held(self._clock())  # they would be found again and again
-            return [Expire(one) for one in decisions.find_due(connection, now, EXPIRE_ROWS, left_out)]
+            return [Expire(*one) for one in decisions.find_due(connection, now, EXPIRE_ROWS, left_out)]
 
 
 class Scrubber:

@@ -12,6 +12,8 @@ COMPARED_MAX = 100
 """Names that a missing one is compared with."""
 NO_CAMPAIGN = "there is no such campaign"
 NO_DECISION = "there is no such decision: send the decision_id with which its select was answered"
+NOT_OF_CAMPAIGN = "this campaign has no such decision: send the decision_id and the campaign_id of one select"
+SEVERAL_DECISIONS = "several campaigns have a decision with this id: send the campaign_id of its select as well"
 
 
 def no_campaign(connection: Connection, campaign_id: str) -> NotFoundError:

@@ -54,8 +54,8 @@ def repeat_reward(state: CampaignState, command: Reward, recorded: LogRow) -> Re
 def activate(state: CampaignState, decision: DecisionRow, now: int, writes: Writes) -> DecisionRow:
     """A decision as it is once it has been shown: a play, whose deadline runs. It must not be activated yet."""
     shown = decision._replace(activated_at=now, due_at=state.configuration.reward.due_at(now))
-    made_now = shown.decision_id in writes.decisions
-    (writes.decisions if made_now else writes.activated)[shown.decision_id] = shown
+    made_now = shown.identity in writes.decisions
+    (writes.decisions if made_now else writes.activated)[shown.identity] = shown
     writes.add_play(state, shown.arm_id)
     return shown
 
@@ -118,9 +118,9 @@ def _append(
             observed_at=now,
         ),
     )
-    writes.rewarded[decision.decision_id] = row
+    writes.rewarded[decision.identity] = row
     if decision.due_at is not None:
-        writes.no_longer_due.add(decision.decision_id)
+        writes.no_longer_due.add(decision.identity)
     return row
 
 

@@ -132,7 +132,7 @@ def select(
         held_out=None if lot is None else int(lot.is_held),
         allowance=spending.allowance if spending is not None and state.rule.tolerance else None,
     )
-    writes.decisions[decision_id] = row
+    writes.decisions[row.identity] = row
     if not request.is_deferred:
         writes.add_play(state, row.arm_id)
     if draft is not None:

@@ -28,7 +28,7 @@ from prudent.store import log
 from prudent.store.campaigns import CampaignRow, Standing
 from prudent.store.log import FoldRow
 from prudent.store.statements import features_from_bytes
-from prudent.store.tables import CONFIGURATION, OBSERVATION, ArmRow, CategoryRow, DecisionRow, LogRow
+from prudent.store.tables import CONFIGURATION, OBSERVATION, ArmRow, CategoryRow, DecisionKey, DecisionRow, LogRow
 from prudent.store.trail import TrailRow
 
 logger = structlog.get_logger(__name__)
@@ -251,14 +251,14 @@ class CampaignState:
 
 @dataclass(slots=True)
 class Writes:
-    """What a batch will insert, by the ids that later commands of the same batch look up."""
+    """What a batch will insert, by what later commands of the same batch look up."""
 
-    decisions: dict[str, DecisionRow] = field(default_factory=dict)
+    decisions: dict[DecisionKey, DecisionRow] = field(default_factory=dict)
     observations: list[LogRow] = field(default_factory=list)
-    rewarded: dict[str, LogRow] = field(default_factory=dict)
+    rewarded: dict[DecisionKey, LogRow] = field(default_factory=dict)
     plays: dict[tuple[int, int], int] = field(default_factory=dict)
-    activated: dict[str, DecisionRow] = field(default_factory=dict)
-    no_longer_due: set[str] = field(default_factory=set)
+    activated: dict[DecisionKey, DecisionRow] = field(default_factory=dict)
+    no_longer_due: set[DecisionKey] = field(default_factory=set)
     categories: list[CategoryRow] = field(default_factory=list)
     trail: list[TrailRow] = field(default_factory=list)
     missing: int = 0

@@ -7,10 +7,11 @@ from typing import Literal, NamedTuple
 from sqlalchemy import Connection
 
 from prudent.campaigns import CampaignConfiguration, RowReader, Vocabulary
+from prudent.ledger.finding import find_decision
 from prudent.ledger.outcomes import Decision
 from prudent.ledger.selection import repeat_decision
 from prudent.reporting.collection import is_expired
-from prudent.store import campaigns, categories, decisions, log, reports
+from prudent.store import campaigns, categories, log, reports
 from prudent.store.reports import LearnedReward, RewardedDecision
 from prudent.store.tables import INSTANT_MAX, NOT_ACTIVATED, DecisionRow
 
@@ -57,16 +58,13 @@ class FoundDecision(NamedTuple):
     is_rewarded: bool
 
 
-def find_decision(connection: Connection, decision_id: str) -> FoundDecision | None:
-    """A decision by its id; None if there is none, or if its campaign is deleted."""
-    row = decisions.find_decisions(connection, [decision_id]).get(decision_id)
-    campaign = None if row is None else campaigns.read_campaign(connection, row.key)
-    if row is None or campaign is None or campaign.campaign_id is None:
-        return None
-    rewarded = log.find_observations(connection, [decision_id])
+def read_decision(connection: Connection, decision_id: str, campaign_id: str | None) -> FoundDecision:
+    """A decision by its id. Raises CommandError as `prudent.ledger.finding.find_decision` does."""
+    row, campaign = find_decision(connection, decision_id, campaign_id)
+    rewarded = log.find_observations(connection, [row.identity])
     arms = campaigns.read_arms(connection, [row.key])[row.key]
     values = {arm.arm_id: arm.parsed_value for arm in arms if arm.value is not None}
-    decision = repeat_decision(row, campaign.campaign_id, values.get(row.arm_id, row.arm_id))
+    decision = repeat_decision(row, campaign.campaign_id or "", values.get(row.arm_id, row.arm_id))
     return FoundDecision(decision, bool(rewarded))
 
 

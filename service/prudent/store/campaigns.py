@@ -316,7 +316,7 @@ def purge_slice(connection: Connection, key: int, rows: int) -> bool:
     if connection.execute(statement).rowcount:
         return False
     ids = select(decisions.c.decision_id).where(decisions.c.key == key).limit(rows)
-    if connection.execute(delete(decisions).where(decisions.c.decision_id.in_(ids))).rowcount:
+    if connection.execute(delete(decisions).where(decisions.c.key == key, decisions.c.decision_id.in_(ids))).rowcount:
         return False
     for table in (snapshots, categories, event_names, arms, heads):
         connection.execute(delete(table).where(table.c.key == key))

@@ -4,10 +4,10 @@ from collections.abc import Collection, Iterable, Iterator
 from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, func, literal, null, select, tuple_, update
+from sqlalchemy import Connection, and_, bindparam, delete, func, literal, null, select, tuple_, update
 
-from prudent.store.statements import Insertion, Lookup, Prepared
-from prudent.store.tables import INSTANT, NAME, NOT_ACTIVATED, DecisionRow, campaigns, decisions
+from prudent.store.statements import Insertion, Lookup, PairLookup, Prepared
+from prudent.store.tables import INSTANT, NAME, NOT_ACTIVATED, DecisionKey, DecisionRow, campaigns, decisions
 
 _HIDDEN = {
     "key",
@@ -31,17 +31,19 @@ Place = tuple[int, str]
 
 
 _COLUMNS = [decisions.c[name] for name in DecisionRow._fields]
+_BY_KEY = PairLookup(select(*_COLUMNS), decisions.c.key, decisions.c.decision_id)
 _BY_ID = Lookup(select(*_COLUMNS), decisions.c.decision_id)
 _INSERTION = Insertion(decisions, DecisionRow._fields)
-_CLEAR_DUE = Prepared(update(decisions).where(decisions.c.decision_id == bindparam("id_")).values(due_at=null()))
+_IS_ONE = and_(decisions.c.key == bindparam("key_"), decisions.c.decision_id == bindparam("id_"))
+_CLEAR_DUE = Prepared(update(decisions).where(_IS_ONE).values(due_at=null()))
 _ACTIVATE = Prepared(
     update(decisions)
-    .where(decisions.c.decision_id == bindparam("id_"), decisions.c.activated_at == NOT_ACTIVATED)
+    .where(_IS_ONE, decisions.c.activated_at == NOT_ACTIVATED)
     .values(activated_at=bindparam("at"), due_at=bindparam("due"))
 )
-_DELETE = delete(decisions).where(decisions.c.decision_id == bindparam("id_"))
+_DELETE = delete(decisions).where(_IS_ONE)
 _DUE = (
-    select(decisions.c.decision_id)
+    select(campaigns.c.campaign_id, decisions.c.decision_id)
     .join(campaigns, campaigns.c.key == decisions.c.key)
     .where(
         decisions.c.due_at.is_not(None),
@@ -72,16 +74,27 @@ def shown_columns(row: DecisionRow) -> dict[str, Any]:
     return dict(zip(_SHOWN_AS, _shown_values(row), strict=True))
 
 
-def find_decisions(connection: Connection, ids: Collection[str]) -> dict[str, DecisionRow]:
-    """The decisions with these ids."""
-    return {row[0]: DecisionRow._make(row) for row in _BY_ID.rows(connection, ids)}
+def find_decisions(connection: Connection, wanted: Collection[DecisionKey]) -> dict[DecisionKey, DecisionRow]:
+    """These decisions, as far as they exist."""
+    return _by_identity(_BY_KEY.rows(connection, wanted))
 
 
-def find_ids(connection: Connection, prefix: str) -> list[str]:
-    """The ids of all decisions that begin so, in order. prefix: of ASCII, and not empty."""
+def find_anywhere(connection: Connection, ids: Collection[str]) -> dict[DecisionKey, DecisionRow]:
+    """The decisions of any campaign with these ids, also of campaigns that are deleted or not yet imported."""
+    return _by_identity(_BY_ID.rows(connection, ids))
+
+
+def _by_identity(rows: Iterable[Any]) -> dict[DecisionKey, DecisionRow]:
+    found = map(DecisionRow._make, rows)
+    return {row.identity: row for row in found}
+
+
+def find_ids(connection: Connection, key: int, prefix: str) -> list[str]:
+    """The ids of all decisions of a campaign that begin so, in order. prefix: of ASCII, and not empty."""
     end = prefix[:-1] + chr(ord(prefix[-1]) + 1)
     own = decisions.c.decision_id
-    return list(connection.execute(select(own).where(own >= prefix, own < end).order_by(own)).scalars())
+    begins_so = select(own).where(decisions.c.key == key, own >= prefix, own < end)
+    return list(connection.execute(begins_so.order_by(own)).scalars())
 
 
 def insert_decisions(connection: Connection, rows: Iterable[DecisionRow]) -> None:
@@ -89,24 +102,26 @@ def insert_decisions(connection: Connection, rows: Iterable[DecisionRow]) -> Non
     _INSERTION.execute(connection, sorted(rows))
 
 
-def clear_due(connection: Connection, ids: Iterable[str]) -> None:
+def clear_due(connection: Connection, identities: Iterable[DecisionKey]) -> None:
     """Clear the deadlines of these decisions: no reward is awaited any more."""
-    _CLEAR_DUE.execute_many(connection, [{"id_": decision_id} for decision_id in sorted(ids)])
+    _CLEAR_DUE.execute_many(connection, _parameters(identities))
 
 
 def activate(connection: Connection, rows: Iterable[DecisionRow]) -> None:
     """Store when these decisions were activated and their deadlines, unless somebody else has come first."""
-    values = [{"id_": row.decision_id, "at": row.activated_at, "due": row.due_at} for row in sorted(rows)]
+    values = [
+        {"key_": row.key, "id_": row.decision_id, "at": row.activated_at, "due": row.due_at} for row in sorted(rows)
+    ]
     _ACTIVATE.execute_many(connection, values)
 
 
-def find_due(connection: Connection, now: int, limit: int, left_out: Collection[int] = ()) -> list[str]:
-    """Ids of decisions whose deadline has passed, earliest first; none of campaigns that are deleted or imported.
+def find_due(connection: Connection, now: int, limit: int, left_out: Collection[int] = ()) -> list[tuple[str, str]]:
+    """Decisions whose deadline has passed, by the public ids of their campaigns and their own, earliest first.
 
-    left_out: keys of campaigns that are not to be searched.
+    None of campaigns that are deleted or imported. left_out: keys of campaigns that are not to be searched.
     """
     found = connection.execute(_DUE, {"now": now, "limit_": limit, "left_out": list(left_out)})
-    return list(found.scalars())
+    return [(row[0], row[1]) for row in found]
 
 
 def count_pending(connection: Connection) -> int:
@@ -114,11 +129,15 @@ def count_pending(connection: Connection) -> int:
     return int(connection.execute(_PENDING).scalar_one())
 
 
-def delete_decisions(connection: Connection, ids: Iterable[str]) -> None:
+def delete_decisions(connection: Connection, identities: Iterable[DecisionKey]) -> None:
     """Delete these decisions."""
-    values = [{"id_": decision_id} for decision_id in sorted(ids)]
+    values = _parameters(identities)
     if values:
         connection.execute(_DELETE, values)
+
+
+def _parameters(identities: Iterable[DecisionKey]) -> list[dict[str, Any]]:
+    return [{"key_": key, "id_": decision_id} for key, decision_id in sorted(identities)]
 
 
 def count_plays(connection: Connection, key: int) -> dict[str, int]:
@@ -170,9 +189,9 @@ def read_between(connection: Connection, key: int, after: Place, until: Place, l
 class RecentDecisions:
     """A bounded cache, so that a reward need not read its decision back. The oldest go first.
 
-    A decision that is held never changes, so none is that waits for its activation, and none that another worker may
-    erase. But it ends with its campaign, and its id may then be used again: a caller must check that the campaign of a
-    row from here still exists, and `forget` the row otherwise.
+    It is by id alone: an id that several campaigns use is not for here. A decision that is held never changes, so none
+    is that waits for its activation, and none that another worker may erase. But it ends with its campaign: a caller
+    must check that the campaign of a row from here still exists, and `forget` the row otherwise.
     """
 
     def __init__(self, bytes_max: int) -> None:
@@ -201,11 +220,11 @@ class RecentDecisions:
         self._rows.clear()
         self._bytes = 0
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._rows)
+    def __iter__(self) -> Iterator[DecisionRow]:
+        return iter(self._rows.values())
 
     def forget(self, ids: Iterable[str]) -> None:
-        """Drop decisions that have been rewarded, or whose campaign is gone."""
+        """Drop decisions that have been rewarded, whose campaign is gone, or whose id another campaign uses, too."""
         for decision_id in ids:
             row = self._rows.pop(decision_id, None)
             if row is not None:

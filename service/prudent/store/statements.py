@@ -31,6 +31,8 @@ from sqlalchemy import (
     func,
     insert,
     select,
+    true,
+    tuple_,
 )
 from sqlalchemy import cast as sql_cast
 from sqlalchemy.exc import DBAPIError
@@ -180,6 +182,32 @@ class Lookup:
             return self._postgres.rows(connection, {"ids": list(ids), **parameters})
         encoded = orjson.dumps(list(ids)).decode()
         return self._sqlite.rows(connection, {"ids": encoded, **parameters})
+
+
+class PairLookup:
+    """As `Lookup`, of rows by two columns: a campaign's key and an id within the campaign.
+
+    PostgreSQL finds each pair's row by itself, through the index that has both, in the partition that the key is in. A
+    join could be planned while the table is nearly empty, to read all of it, and kept while the table grows.
+    """
+
+    def __init__(self, statement: Select[Any], key: ColumnElement[Any], name: ColumnElement[Any]) -> None:
+        pair = func.json_each(bindparam("pairs", type_=Text)).table_valued("value", name="pair")
+        one, other = (func.json_extract(pair.c.value, path) for path in ("$[0]", "$[1]"))
+        self._sqlite = Prepared(statement.where(tuple_(key, name).in_(select(one, other).select_from(pair))))
+        keys, names = (bindparam(name, type_=ARRAY(one.type)) for name, one in (("keys", key), ("names", name)))
+        given = func.unnest(keys, names).table_valued("key", "name", name="given").render_derived()
+        own = statement.where(key == given.c.key, name == given.c.name).correlate(given).offset(0).lateral("own")
+        self._postgres = Prepared(select(*own.c).select_from(given.join(own, true())))
+
+    def rows(self, connection: Connection, pairs: Collection[tuple[int, str]]) -> Sequence[Any]:
+        """The rows found, in no order. No pairs, no round trip."""
+        if not pairs:
+            return []
+        if connection.dialect.name == "postgresql":
+            keys, names = zip(*pairs, strict=True)
+            return self._postgres.rows(connection, {"keys": list(keys), "names": list(names)})
+        return self._sqlite.rows(connection, {"pairs": orjson.dumps(list(pairs)).decode()})
 
 
 class Insertion:

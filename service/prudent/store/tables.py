@@ -4,7 +4,8 @@ The columns of most tables are the fields of their row's class, which is the onl
 replies and exports take them from there. What a new column needs besides is a migration in migrations/versions.
 
 Everything refers to a campaign by its internal key, which is never reused, so that a campaign recreated under
-the same public id cannot meet the old one's state. The log (``observations``) is the truth: a fold reads it alone.
+the same public id cannot meet the old one's state. Every primary and unique key, and every join, begins with it, so
+that tables may be partitioned or distributed by it. The log (``observations``) is the truth: a fold reads it alone.
 """
 
 from types import NoneType
@@ -63,6 +64,8 @@ LEARNABLE = (
 
 Key = Annotated[int, KEY]
 """A campaign's internal key."""
+DecisionKey = tuple[int, str]
+"""What identifies a decision: its campaign's key, and its id, which another campaign may use as well."""
 Instant = Annotated[int, INSTANT]
 Name = Annotated[str, NAME]
 Small = Annotated[int, Integer()]
@@ -114,6 +117,11 @@ class DecisionRow(NamedTuple):
     activated_at: Instant | None = None  # of one with deferred activation; NOT_ACTIVATED before; else null
     held_out: Small | None = None  # 1 or 0, where the campaign's holdout could have had it; else null
     allowance: float | None = None  # that it leaves, in reward units, where the campaign has a baseline; else null
+
+    @property
+    def identity(self) -> DecisionKey:
+        """What identifies it."""
+        return self.key, self.decision_id
 
 
 class LogRow(NamedTuple):
@@ -230,7 +238,8 @@ decisions = Table(
     "decisions",
     metadata,
     *_columns(DecisionRow),
-    PrimaryKeyConstraint("decision_id"),
+    PrimaryKeyConstraint("key", "decision_id"),
+    Index("ix_decisions_decision_id", "decision_id"),
     Index("ix_decisions_key_created_at_decision_id", "key", "created_at", "decision_id"),
     Index(
         "ix_decisions_due_at",
@@ -249,7 +258,8 @@ observations = Table(
     CheckConstraint("source IN ('reward', 'default', 'warm-start')", name="source"),
     CheckConstraint(LEARNABLE, name="learnable"),
     Index(
-        "uq_observations_decision_id",
+        "uq_observations_key_decision_id",
+        "key",
         "decision_id",
         unique=True,
         sqlite_where=text("kind = 'observation' AND decision_id IS NOT NULL"),

@@ -109,11 +109,9 @@ class DecisionTable:
 
     def _page(self, connection: Connection) -> bytes:
         decisions = self._pages.next_page(connection)
-        found = log.find_observations(connection, [row.decision_id for row in decisions])
-        # what was learned after the start, or for a campaign of another key, does not count
-        rewards = {
-            name: row for name, row in found.items() if row.key == self._row.key and row.sequence <= self._row.head
-        }
+        found = log.find_observations(connection, [row.identity for row in decisions])
+        # what was learned after the start does not count
+        rewards = {name: row for (_, name), row in found.items() if row.sequence <= self._row.head}
         for name, corrections in log.find_corrections(connection, self._row.key, rewards).items():
             values = [log.value_of(one) for one in corrections if one.sequence <= self._row.head]
             if not values:

@@ -191,12 +191,12 @@ class Export:
         timeout = self._rules.timeout_seconds
         if timeout is None:
             return {}
-        waiting = [row.decision_id for row in rows if row.due_at is None and row.activated_at != NOT_ACTIVATED]
+        waiting = [row.identity for row in rows if row.due_at is None and row.activated_at != NOT_ACTIVATED]
         rewarded = log.find_observations(connection, waiting)
         return {
             row.decision_id: (row.activated_at or row.created_at) + round(timeout * 1e6)
             for row in rows
-            if row.decision_id in rewarded and rewarded[row.decision_id].sequence > self._row.head
+            if row.identity in rewarded and rewarded[row.identity].sequence > self._row.head
         }
 
     def _trailer(self, connection: Connection) -> bytes:

@@ -32,9 +32,8 @@ from prudent.ledger.commands import Activate, Author, ChangeCampaign, Command, R
 from prudent.ledger.missing import no_campaign
 from prudent.ledger.outcomes import Decision
 from prudent.observability.metrics import Metrics
-from prudent.reporting.decision_log import find_decision
-from prudent.store import campaigns
-from prudent.store.decisions import find_ids
+from prudent.reporting.decision_log import read_decision
+from prudent.store import campaigns, decisions
 from prudent.store.read_pool import Reader
 
 PATIENCE_SECONDS = 10.0
@@ -78,19 +77,19 @@ class Loops:
         if failed is not None:
             raise failed
 
-    async def activate(self, decision_ids: Sequence[str]) -> None:
+    async def activate(self, campaign_id: str, decision_ids: Sequence[str]) -> None:
         """Say that what was decided has been shown."""
-        for outcome in await self._submit_all([Activate(decision_id) for decision_id in decision_ids]):
+        for outcome in await self._submit_all([Activate(decision_id, campaign_id) for decision_id in decision_ids]):
             if isinstance(outcome, Exception):
                 raise outcome
 
     async def activate_slots(self, campaign_id: str, event_id: str) -> None:
         """Say that the actions of all slots of an event have been shown."""
         prefix = event_id_of(campaign_id, event_id) + OF_SLOT
-        found = await persistently(lambda: self._read(find_ids, prefix), PATIENCE_SECONDS)
+        found = await persistently(lambda: self._read(_find_ids, campaign_id, prefix), PATIENCE_SECONDS)
         if not found:
             raise NotFoundError(NO_EVENT)
-        await self.activate(found)
+        await self.activate(campaign_id, found)
 
     async def configuration(self, campaign_id: str) -> Json:
         """A campaign's settings in their words; null where it can do without one."""
@@ -149,10 +148,11 @@ class Loops:
         """The decision under a command's id, which is the first one. ignored: values of the request."""
         try:
             decision: Decision = await self._ledger.submit(command)
-        except ConflictError:
-            found = await self._read(find_decision, command.decision_id or "")
-            if found is None or found.decision.campaign_id != command.campaign_id:
-                raise
+        except ConflictError as conflict:
+            try:
+                found = await self._read(read_decision, command.decision_id or "", command.campaign_id)
+            except NotFoundError:
+                raise conflict from None
             decision = found.decision
         self._metrics.ignored_attributes.inc(ignored)
         return decision
@@ -178,6 +178,12 @@ def _find_loop(connection: Connection, campaign_id: str, shape_of: Callable[[str
     shape = shape_of(row.creation)
     arms = [] if shape.model == "shared" else campaigns.read_arms(connection, [row.key])[row.key]
     return Loop(campaign_id, shape, {arm.arm_id: arm.status for arm in arms})
+
+
+def _find_ids(connection: Connection, campaign_id: str, prefix: str) -> list[str]:
+    """The ids of a campaign's decisions that begin so; none without such a campaign."""
+    row = campaigns.find_campaign(connection, campaign_id)
+    return [] if row is None else decisions.find_ids(connection, row.key, prefix)
 
 
 def _settings_of(configuration: CampaignConfiguration) -> Json:

@@ -64,7 +64,7 @@ def personalizer_routes(loops: Loops, bodies: Bodies) -> APIRouter:
     @router.post("/events/{event_id:path}/activate")
     async def activate(campaign_id: CampaignPath, event_id: EventPath) -> Response:
         """Say that the action of an event has been shown."""
-        await loops.activate([event_id_of(campaign_id, event_id)])
+        await loops.activate(campaign_id, [event_id_of(campaign_id, event_id)])
         return Response(status_code=204)
 
     @router.post("/multislot/rank")
