@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
+from tests.databases import PARTITIONS
 from tests.servers import COMMAND, ROOT, ServerError, launch
 
 SIMULATOR = (sys.executable, "-m", "prudent_simulator")
@@ -28,7 +29,8 @@ def simulator(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 def migrate(database_url: str) -> str:
     """Bring a database to the newest schema, and return what the command printed. Raises ServerError."""
-    done = prudent("migrate", "--database-url", database_url)
+    parts = ("--partitions", str(PARTITIONS)) if PARTITIONS and database_url.startswith("postgresql") else ()
+    done = prudent("migrate", "--database-url", database_url, *parts)
     if done.returncode != 0:
         raise ServerError(f"migrate exited with code {done.returncode}:\n{done.stdout}{done.stderr}")
     return done.stdout

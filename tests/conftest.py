@@ -12,7 +12,7 @@ from hypothesis import settings
 from sqlalchemy import inspect
 
 from prudent.store.engines import create_write_engine, parse_database_url
-from prudent.store.schema import migrate
+from tests.databases import migrate
 from tests.promises import FIGURE, PROMISES, Promise, table
 from tests.scripted import Script, scripted_server
 from tests.servers import Postgres, Server

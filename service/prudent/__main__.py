@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 GRACE_SECONDS = 8
 DEMO_PORTS = 8000, 8019
+PARTITIONS_MAX = 256
+"""A look for an id in all campaigns opens each of them."""
 app = typer.Typer(help="Prudent: risk-aware contextual bandits as a self-hosted service.", no_args_is_help=True)
 app.add_typer(keys.app, name="keys")
 app.add_typer(campaigns.app, name="campaigns")
@@ -148,7 +150,17 @@ def demo_command(
 
 
 @app.command("migrate")
-def migrate_command(database_url: DatabaseUrl = None) -> None:
+def migrate_command(
+    database_url: DatabaseUrl = None,
+    partitions: Annotated[
+        int | None,
+        typer.Option(
+            min=2,
+            max=PARTITIONS_MAX,
+            help="PostgreSQL: keep decisions and logs in so many partitions, by campaign; moves what there is.",
+        ),
+    ] = None,
+) -> None:
     """Create the database's schema or bring it to this version. Safe to run from several places at once."""
     from prudent.cli.database import described, reported_failures
     from prudent.store.engines import (
@@ -162,11 +174,13 @@ def migrate_command(database_url: DatabaseUrl = None) -> None:
     with reported_failures():
         url = parse_database_url(database_url or settings.database_url)
         inform(f"database: {described(url)}")
+        if partitions is not None and url.get_backend_name() == "sqlite":
+            raise typer.BadParameter("SQLite has no partitions: use PostgreSQL", param_hint="--partitions")
         if url.get_backend_name() == "sqlite" and Path(url.database or "").parent.is_dir():
             Path(url.database or "").touch(NEW_FILE_MODE)
         engine = create_write_engine(url)
         try:
-            before, after = migrate(engine)
+            before, after = migrate(engine, partitions=partitions)
             kept = 0 if before in (None, after) else campaigns_without_rule(engine)
         finally:
             engine.dispose()

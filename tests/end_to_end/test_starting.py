@@ -7,8 +7,8 @@ from pathlib import Path
 from prudent.app import create_app
 from prudent.settings import Settings
 from prudent.store.engines import create_write_engine, parse_database_url
-from prudent.store.schema import migrate
 from tests.conftest import MakeServer
+from tests.databases import migrate
 
 
 def test_garbage_is_collected_again(sqlite_database: str) -> None:

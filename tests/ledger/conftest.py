@@ -14,7 +14,7 @@ from prudent.ledger.ledger import Ledger
 from prudent.observability.metrics import Metrics
 from prudent.settings import Limits
 from prudent.store.engines import create_read_engine, create_write_engine, parse_database_url
-from prudent.store.schema import migrate
+from tests.databases import migrate
 from tests.ledger.statements import Listener, watch
 
 

@@ -11,8 +11,8 @@ from prudent.reporting.collection import Collection, collect
 from prudent.reporting.report import report
 from prudent.store import campaigns, decisions, log
 from prudent.store.engines import create_read_engine, create_write_engine, parse_database_url
-from prudent.store.schema import migrate
 from prudent.store.tables import DecisionRow, LogRow
+from tests.databases import migrate
 
 CONFIGURATION = resolve(
     CampaignConfiguration.model_validate(

@@ -15,8 +15,8 @@ from prudent.clock import steady_clock
 from prudent.ledger.commands import Observe, Reward, Select, WarmStart
 from prudent.settings import Limits
 from prudent.store.engines import create_write_engine, parse_database_url
-from prudent.store.schema import migrate
 from tests.conftest import MakeServer
+from tests.databases import migrate
 from tests.ledger.conftest import Worker
 from tests.promises import Promise, length
 from tests.trust.invariants import check, prudent_verify

@@ -15,6 +15,7 @@ from prudent.store.engines import (
     create_write_engine,
     parse_database_url,
 )
+from prudent.store.partitions import PartitionsError
 from prudent.store.schema import UnknownRevisionError, check_revision
 
 
@@ -30,7 +31,7 @@ def reported_failures() -> Iterator[None]:
     """Ends the program with a one-line message where the database does not answer, or is not one of this version's."""
     try:
         yield
-    except (UnknownRevisionError, UnsupportedDatabaseError) as error:
+    except (UnknownRevisionError, UnsupportedDatabaseError, PartitionsError) as error:
         fail(str(error))
     except SQLAlchemyError as error:
         fail(f"the database does not answer: {error.__cause__ or error}")

@@ -91,11 +91,13 @@ _LAST_DIGEST = (
 )
 _STANDING_COLUMNS = [*(campaigns.c[name] for name in Standing._fields[:-4]), heads.c.head, _LAST_DIGEST]
 _CLOCK_US = cast(extract("epoch", func.clock_timestamp()) * 1_000_000, BigInteger)
-# all in the server's memory; a restored table has another file, a database recreated from a template another oid
+# all in the server's memory; a restored table has another file, or another oid if it is in partitions, which have the
+# files, and a database recreated from a template has another oid
 _EPOCH: ColumnElement[str] = literal_column(
     "concat_ws('/', extract(epoch FROM pg_postmaster_start_time()), "
     "(SELECT oid FROM pg_database WHERE datname = current_database()), "
-    "pg_relation_filenode('decisions'), pg_relation_filenode('observations'))"
+    "coalesce(pg_relation_filenode('decisions'), 'decisions'::regclass::oid), "
+    "coalesce(pg_relation_filenode('observations'), 'observations'::regclass::oid))"
 )
 _STANDING = {
     "postgresql": Lookup(select(*_STANDING_COLUMNS, _CLOCK_US, _EPOCH).select_from(_WITH_HEAD), campaigns.c.key),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Connection, Engine, func, inspect, select, text
 
 from prudent.store.engines import check_encoding
+from prudent.store.partitions import partition
 from prudent.store.tables import campaigns
 
 if TYPE_CHECKING:
@@ -61,10 +62,11 @@ def check_revision(connection: Connection) -> None:
         raise UnknownRevisionError("the schema does not match this version: run prudent migrate")
 
 
-def migrate(engine: Engine) -> tuple[str | None, str]:
+def migrate(engine: Engine, *, partitions: int | None = None) -> tuple[str | None, str]:
     """Bring the schema to the latest revision, once however many start at the same time; (before, after).
 
-    Raises UnknownRevisionError, and UnsupportedDatabaseError for a database that cannot hold every text.
+    partitions: to have the largest tables in so many, on Postgres; None leaves them as they are. Raises
+    UnknownRevisionError, UnsupportedDatabaseError for a database that cannot hold every text, and PartitionsError.
     """
     with engine.begin() as connection:
         if connection.dialect.name == "postgresql":
@@ -79,6 +81,8 @@ def migrate(engine: Engine) -> tuple[str | None, str]:
             from alembic import command
 
             command.upgrade(_configuration(connection), "head")
+        if partitions is not None:
+            partition(connection, partitions)
         return before, latest_revision()
 
 

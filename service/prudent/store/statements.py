@@ -30,6 +30,7 @@ from sqlalchemy import (
     column,
     func,
     insert,
+    literal_column,
     select,
     true,
     tuple_,
@@ -192,13 +193,14 @@ class PairLookup:
     """
 
     def __init__(self, statement: Select[Any], key: ColumnElement[Any], name: ColumnElement[Any]) -> None:
-        pair = func.json_each(bindparam("pairs", type_=Text)).table_valued("value", name="pair")
-        one, other = (func.json_extract(pair.c.value, path) for path in ("$[0]", "$[1]"))
-        self._sqlite = Prepared(statement.where(tuple_(key, name).in_(select(one, other).select_from(pair))))
-        keys, names = (bindparam(name, type_=ARRAY(one.type)) for name, one in (("keys", key), ("names", name)))
-        given = func.unnest(keys, names).table_valued("key", "name", name="given").render_derived()
-        own = statement.where(key == given.c.key, name == given.c.name).correlate(given).offset(0).lateral("own")
-        self._postgres = Prepared(select(*own.c).select_from(given.join(own, true())))
+        members = func.json_each(bindparam("pairs", type_=Text)).table_valued("value", name="pair")
+        parts = [func.json_extract(members.c.value, place) for place in ("$[0]", "$[1]")]
+        self._sqlite = Prepared(statement.where(tuple_(key, name).in_(select(*parts).select_from(members))))
+        arrays = [bindparam(array, type_=ARRAY(of.type)) for array, of in (("keys", key), ("names", name))]
+        given = func.unnest(*arrays).table_valued("key", "name").render_derived(name="given")
+        one = statement.where(key == given.c.key, name == given.c.name).correlate(given)
+        found = one.offset(literal_column("0")).lateral("found")  # which keeps it from becoming a join
+        self._postgres = Prepared(select(*found.c).select_from(given.join(found, true())))
 
     def rows(self, connection: Connection, pairs: Collection[tuple[int, str]]) -> Sequence[Any]:
         """The rows found, in no order. No pairs, no round trip."""
