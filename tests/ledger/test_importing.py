@@ -149,3 +149,26 @@ def test_an_import_in_steps_is_not_given_up(make_worker: Callable[..., Worker]) 
     assert worker.administer(finish(key, 3)).row.head == 3
     worker.administer(AbandonImport(key))  # who lost the answer gives up what is complete
     assert worker.one(Select("moved")).row.seen == 3
+
+
+@pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
+def test_the_planner_is_told_of_what_an_import_brings(worker: Worker) -> None:
+    """For a minute each look-up would be planned for an empty table; and the import may not wait for it, or fail."""
+    looked = text("SELECT min(last_analyze) FROM pg_stat_user_tables WHERE relname IN ('decisions', 'observations')")
+
+    def is_analysed() -> bool:
+        with worker.read.connect() as connection:
+            return connection.execute(looked).scalar_one() is not None
+
+    for name, is_locked in (("held", True), ("free", False)):
+        key = begin(worker, name)
+        worker.administer(observations(key, range(1, 4)))
+        worker.administer(decisions(key, range(1, 4)))
+        with worker.write.connect() as connection, connection.begin():
+            if is_locked:  # as by an ANALYZE or a VACUUM of somebody else
+                connection.execute(text("LOCK TABLE decisions, observations IN SHARE UPDATE EXCLUSIVE MODE"))
+            started = time.monotonic()
+            assert worker.administer(finish(key, 3, name)).row.head == 3
+            assert worker.one(Select(name)).row.seen == 3
+            assert time.monotonic() < started + 0.4
+        assert is_locked or until(is_analysed)

@@ -27,6 +27,7 @@ from prudent.ledger.basis import Basis, StaleDirectoryError
 from prudent.ledger.batch import Batch
 from prudent.ledger.commands import Command
 from prudent.ledger.health import Health
+from prudent.ledger.importing import FinishImport
 from prudent.ledger.lending import Lending
 from prudent.ledger.loading import AnotherDatabaseError, held
 from prudent.ledger.maintenance import Maintenance
@@ -375,6 +376,8 @@ class Ledger(LedgerAccess):
                     return Failed(self._refuse(error))
             else:
                 self._committed.inc()
+                if isinstance(command.command if isinstance(command, Authored) else command, FinishImport):
+                    self._lending.analyse()
                 return administered
             self._metrics.reruns.inc()
         blocked = self._health.find_obstacle()

@@ -5,6 +5,7 @@ Meanwhile commands for that campaign wait, and those for others do not.
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from threading import Thread
 from typing import Any, NamedTuple
 
 import structlog
@@ -17,6 +18,7 @@ from prudent.ledger.outcomes import Failed, Postponed
 from prudent.ledger.quarantine import BAD_ROWS
 from prudent.ledger.queue import CommandQueue, Entry
 from prudent.ledger.state import CampaignState, States
+from prudent.store.schema import analyse
 
 logger = structlog.get_logger(__name__)
 
@@ -108,7 +110,17 @@ class Lending:
         """Have it counted, off the ledger's thread, what of this the database does not have any more."""
         self._loader.submit(self._report, before)
 
+    def analyse(self) -> None:
+        """Have the database look at what an import has brought, in a thread that nobody waits for."""
+        Thread(target=self._analyse, name="ledger-analyst", daemon=True).start()
+
     # The other threads' side
+
+    def _analyse(self) -> None:
+        try:
+            analyse(self._read)
+        except Exception as error:  # noqa: BLE001  # the database does so by itself, only later
+            logger.warning("an import was not analysed", error=type(error).__name__)
 
     def _report(self, before: Held) -> None:
         try:

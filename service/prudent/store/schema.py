@@ -86,6 +86,13 @@ def migrate(engine: Engine, *, partitions: int | None = None) -> tuple[str | Non
         return before, latest_revision()
 
 
+def analyse(engine: Engine) -> None:
+    """Tell Postgres's planner of many rows that have just come: by itself it looks at them a minute later."""
+    if engine.dialect.name == "postgresql":
+        with engine.begin() as connection:
+            connection.execute(text("ANALYZE decisions, observations"))
+
+
 def campaigns_without_rule(engine: Engine) -> int:
     """How many campaigns were created before there were exploration rules, and explore as campaigns did then."""
     unsaid = campaigns.c.campaign_id.is_not(None) & ~campaigns.c.creation.contains('"exploration_rule":')
