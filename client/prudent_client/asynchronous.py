@@ -186,17 +186,22 @@ class AsyncClient:
         """Evaluate a campaign as a feature flag, by OFREP. context: features and targetingKey; others are ignored."""
         return await self._run(self._calls.evaluate_flag(key, context))
 
-    async def get_decision(self, decision_id: str) -> StoredDecision:
+    async def get_decision(self, decision_id: str, *, campaign_id: str | None = None) -> StoredDecision:
         """Read a decision as it was answered, and whether it has been rewarded."""
-        return await self._run(self._calls.get_decision(decision_id))
+        return await self._run(self._calls.get_decision(decision_id, campaign_id))
 
-    async def activate(self, decision_id: str) -> None:
+    async def activate(self, decision_id: str, *, campaign_id: str | None = None) -> None:
         """Say that a decision with deferred activation has been shown. Doing so again changes nothing."""
-        await self._run(self._calls.activate(decision_id))
+        await self._run(self._calls.activate(decision_id, campaign_id))
 
-    async def reward(self, decision_id: str, reward: float, *, arm_id: str | None = None) -> Receipt:
-        """Report the outcome of a decision; larger is better. arm_id: the arm that was actually used, if another."""
-        return await self._run(self._calls.reward(Reward(decision_id, reward, arm_id)))
+    async def reward(
+        self, decision_id: str, reward: float, *, arm_id: str | None = None, campaign_id: str | None = None
+    ) -> Receipt:
+        """Report the outcome of a decision; larger is better. arm_id: the arm that was actually used, if another.
+
+        campaign_id: needed only where several campaigns have used the decision_id, here as in the calls beside this.
+        """
+        return await self._run(self._calls.reward(Reward(decision_id, reward, arm_id, campaign_id)))
 
     async def reward_subject(
         self, campaign_id: str, subject: str, reward: float, *, arm_id: str | None = None
@@ -221,9 +226,11 @@ class AsyncClient:
         """Report many events. A failed item has its error in its place in the result; it is not raised."""
         return await self._run(self._calls.send_events(events))
 
-    async def correct(self, decision_id: str, reward: float | None, reason: str) -> Correction:
+    async def correct(
+        self, decision_id: str, reward: float | None, reason: str, *, campaign_id: str | None = None
+    ) -> Correction:
         """Replace a decision's reward, or take it back with None; the campaign learns as if it had been so."""
-        return await self._run(self._calls.correct(decision_id, reward, reason))
+        return await self._run(self._calls.correct(decision_id, reward, reason, campaign_id))
 
     async def restart(self, campaign_id: str, first: int) -> Campaign:
         """Leave out all observations before a row of the campaign's log, by its sequence; 1 brings all back."""

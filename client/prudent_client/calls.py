@@ -242,13 +242,14 @@ class Calls:
         attempts = None if context.get("targetingKey") else 1
         return _parse(Flag, (yield from self.in_time("POST", path, {"context": dict(context)}, attempts=attempts)))
 
-    def get_decision(self, decision_id: str) -> Call[StoredDecision]:
+    def get_decision(self, decision_id: str, campaign_id: str | None) -> Call[StoredDecision]:
         """A decision as it was answered."""
-        return _parse(StoredDecision, (yield from self.in_time("GET", decision_path(decision_id))))
+        path = f"{decision_path(decision_id)}{_of_campaign(campaign_id)}"
+        return _parse(StoredDecision, (yield from self.in_time("GET", path)))
 
-    def activate(self, decision_id: str) -> Call[None]:
+    def activate(self, decision_id: str, campaign_id: str | None) -> Call[None]:
         """A decision has been shown."""
-        yield from self.in_time("POST", f"{decision_path(decision_id)}/activate")
+        yield from self.in_time("POST", f"{decision_path(decision_id)}/activate{_of_campaign(campaign_id)}")
 
     def reward(self, request: Reward) -> Call[Receipt]:
         """One reward."""
@@ -264,10 +265,10 @@ class Calls:
         answers = yield from self.batch("/events/batch", [one.body() for one in events])
         return results(EventReceipt, answers, [one.event_id for one in events])
 
-    def correct(self, decision_id: str, reward: float | None, reason: str) -> Call[Correction]:
+    def correct(self, decision_id: str, reward: float | None, reason: str, campaign_id: str | None) -> Call[Correction]:
         """Another reward for a decision, or none."""
-        path, body = f"{decision_path(decision_id)}/correction", {"reward": reward, "reason": reason}
-        return _parse(Correction, (yield from self.send("POST", path, body)))
+        body = {"reward": reward, "reason": reason} | ({} if campaign_id is None else {"campaign_id": campaign_id})
+        return _parse(Correction, (yield from self.send("POST", f"{decision_path(decision_id)}/correction", body)))
 
     def restart(self, campaign_id: str, first: int) -> Call[Campaign]:
         """Where a campaign's log begins to count."""
@@ -358,6 +359,10 @@ def campaign_path(campaign_id: str) -> str:
 def decision_path(decision_id: str) -> str:
     """The path of a decision."""
     return f"/decisions/{quote(decision_id, safe='')}"
+
+
+def _of_campaign(campaign_id: str | None) -> str:
+    return "" if campaign_id is None else "?" + urlencode({"campaign_id": campaign_id})
 
 
 def _object(response: httpx.Response) -> JsonObject:

@@ -86,7 +86,8 @@ class Select:
 class Reward:
     """The outcome of a decision; larger is better. arm_id: the arm that was actually used, if another.
 
-    decision_id: None where campaign_id and subject say which decision; a campaign_id beside it must be its campaign.
+    decision_id: None where campaign_id and subject say which decision; it needs a campaign_id beside it where several
+    campaigns have used it.
     """
 
     decision_id: str | None

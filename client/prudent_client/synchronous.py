@@ -187,17 +187,22 @@ class Client:
         """Evaluate a campaign as a feature flag, by OFREP. context: features and targetingKey; others are ignored."""
         return self._run(self._calls.evaluate_flag(key, context))
 
-    def get_decision(self, decision_id: str) -> StoredDecision:
+    def get_decision(self, decision_id: str, *, campaign_id: str | None = None) -> StoredDecision:
         """Read a decision as it was answered, and whether it has been rewarded."""
-        return self._run(self._calls.get_decision(decision_id))
+        return self._run(self._calls.get_decision(decision_id, campaign_id))
 
-    def activate(self, decision_id: str) -> None:
+    def activate(self, decision_id: str, *, campaign_id: str | None = None) -> None:
         """Say that a decision with deferred activation has been shown. Doing so again changes nothing."""
-        self._run(self._calls.activate(decision_id))
+        self._run(self._calls.activate(decision_id, campaign_id))
 
-    def reward(self, decision_id: str, reward: float, *, arm_id: str | None = None) -> Receipt:
-        """Report the outcome of a decision; larger is better. arm_id: the arm that was actually used, if another."""
-        return self._run(self._calls.reward(Reward(decision_id, reward, arm_id)))
+    def reward(
+        self, decision_id: str, reward: float, *, arm_id: str | None = None, campaign_id: str | None = None
+    ) -> Receipt:
+        """Report the outcome of a decision; larger is better. arm_id: the arm that was actually used, if another.
+
+        campaign_id: needed only where several campaigns have used the decision_id, here as in the calls beside this.
+        """
+        return self._run(self._calls.reward(Reward(decision_id, reward, arm_id, campaign_id)))
 
     def reward_subject(self, campaign_id: str, subject: str, reward: float, *, arm_id: str | None = None) -> Receipt:
         """Report the outcome of the latest decision for a subject, in this window of the campaign or the one before."""
@@ -220,9 +225,11 @@ class Client:
         """Report many events. A failed item has its error in its place in the result; it is not raised."""
         return self._run(self._calls.send_events(events))
 
-    def correct(self, decision_id: str, reward: float | None, reason: str) -> Correction:
+    def correct(
+        self, decision_id: str, reward: float | None, reason: str, *, campaign_id: str | None = None
+    ) -> Correction:
         """Replace a decision's reward, or take it back with None; the campaign learns as if it had been so."""
-        return self._run(self._calls.correct(decision_id, reward, reason))
+        return self._run(self._calls.correct(decision_id, reward, reason, campaign_id))
 
     def restart(self, campaign_id: str, first: int) -> Campaign:
         """Leave out all observations before a row of the campaign's log, by its sequence; 1 brings all back."""

@@ -3,7 +3,9 @@
 from typing import Any
 
 import httpx
+import pytest
 
+from prudent_client import Client, ConflictError, Receipt
 from tests.api.contract import Json, create, model, multi_armed, new_id, ok, problem, reward, select
 
 
@@ -86,3 +88,18 @@ def test_the_id_is_free_again_once_the_other_campaign_is_deleted(api: httpx.Clie
     assert api.delete(f"/campaigns/{other}", params={"confirm": other}).status_code == 204
     assert ok(api.get(f"/decisions/{decision_id}"))["campaign_id"] == one
     assert reward(api, decision_id, 1)["campaign_id"] == one
+
+
+def test_the_client_says_so(api: httpx.Client) -> None:
+    """Its users would have to write these requests themselves."""
+    decision_id, (one, other) = two(api)
+    with Client(str(api.base_url), deadline_seconds=60) as client:
+        with pytest.raises(ConflictError):
+            client.reward(decision_id, 1.0)
+        assert client.reward(decision_id, 1.0, campaign_id=one).campaign_id == one
+        assert client.correct(decision_id, 2.0, "a refund", campaign_id=one).campaign_id == one
+        assert client.get_decision(decision_id, campaign_id=other).rewarded is False
+        client.activate(decision_id, campaign_id=other)
+        (answer,) = client.reward_batch([{"decision_id": decision_id, "reward": 3, "campaign_id": other}])
+        assert isinstance(answer, Receipt)
+        assert answer.campaign_id == other

@@ -158,7 +158,9 @@ def test_a_look_up_opens_one_partition_and_reads_one_row(
     for one in found:
         scans = [line for line in one.splitlines() if " Scan " in line and "given" not in line]
         assert len(scans) == (partitions or 1)
-        assert all(re.search(r"Index Scan using \w*(pkey|pk_decisions|key_decision_id(_idx)?) ", line) for line in scans), one
+        assert all(
+            re.search(r"Index Scan using \w*(pkey|pk_decisions|key_decision_id(_idx)?) ", line) for line in scans
+        ), one
         assert sum("never executed" not in line for line in scans) <= 2, one
     assert standing.epoch is not None
     assert len(standing.epoch.split("/")) == 4  # also of tables that have no file of their own

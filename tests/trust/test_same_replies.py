@@ -18,7 +18,7 @@ ARMS = ("a", "b", "c", "d")
 TIME = re.compile(r'"\d{4}-\d\d-\d\dT[\d:.]+Z"')
 OURS = re.compile(r'("(?:request_id|digest|next_cursor)":)"[^"]*"')
 """Ids of requests; digests of what has times in it, and the places of pages, which are times."""
-MADE = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
+MADE = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
 class Player:

@@ -24,6 +24,11 @@ export interface SelectOptions extends CallOptions {
   readonly default?: string | DefaultArm | undefined;
 }
 
+/** How a decision is found. campaignId: needed only where several campaigns have used its id. */
+export interface DecisionOptions extends CallOptions {
+  readonly campaignId?: string | undefined;
+}
+
 /**
  * Talks to one service.
  *
@@ -97,13 +102,13 @@ export class PrudentClient {
   }
 
   /** Say that a decision with deferred activation has been shown. Doing so again changes nothing. */
-  async activate(decisionId: string, options: CallOptions = {}): Promise<void> {
-    await this.#send({ method: "POST", path: `${decisionPath(decisionId)}/activate` }, options);
+  async activate(decisionId: string, options: DecisionOptions = {}): Promise<void> {
+    await this.#send({ method: "POST", path: decisionPath(decisionId, "/activate", options) }, options);
   }
 
   /** Read a decision as it was answered, and whether it has been rewarded. */
-  async decision(decisionId: string, options: CallOptions = {}): Promise<StoredDecision> {
-    return this.#send({ method: "GET", path: decisionPath(decisionId), field: "rewarded" }, options);
+  async decision(decisionId: string, options: DecisionOptions = {}): Promise<StoredDecision> {
+    return this.#send({ method: "GET", path: decisionPath(decisionId, "", options), field: "rewarded" }, options);
   }
 
   /** Read what happened in a campaign, and what it has learned. */
@@ -157,8 +162,9 @@ interface Call {
   readonly deadlineMs?: number;
 }
 
-function decisionPath(decisionId: string): string {
-  return `/decisions/${encodeURIComponent(decisionId)}`;
+function decisionPath(decisionId: string, rest: string, { campaignId }: DecisionOptions): string {
+  const query = campaignId === undefined ? "" : `?campaign_id=${encodeURIComponent(campaignId)}`;
+  return `/decisions/${encodeURIComponent(decisionId)}${rest}${query}`;
 }
 
 function withDecisionId(request: SelectRequest): SelectRequest {

@@ -1,4 +1,4 @@
-export { PrudentClient, type SelectOptions } from "./client.js";
+export { type DecisionOptions, PrudentClient, type SelectOptions } from "./client.js";
 export {
   AuthenticationError,
   ClientError,

@@ -377,7 +377,7 @@ export interface components {
              */
             arm_id?: string | null;
             /**
-             * @description Required with subject; beside a decision_id, it must be its campaign.
+             * @description Required with subject, and with a decision_id that several campaigns have used.
              * @default null
              */
             campaign_id?: string | null;
