@@ -8,10 +8,11 @@ import pytest
 from sqlalchemy import BigInteger, Column, Connection, Double, Engine, LargeBinary, MetaData, Table, Text
 from sqlalchemy.exc import DBAPIError
 
-from prudent.store import statements
+from prudent.store import decisions, log, statements
 from prudent.store.engines import create_write_engine, parse_database_url
 from prudent.store.failures import Failure, classify
-from prudent.store.statements import ARRAYS_ROWS_MIN, HeldConnection, Insertion
+from prudent.store.schema import migrate
+from prudent.store.statements import ARRAYS_ROWS_MIN, HeldConnection, Insertion, PairLookup
 
 SENT = "a reward that nobody may read"
 WRONG = {
@@ -134,3 +135,18 @@ def test_rows_arrive_as_they_are_however_many(engine: Engine, count: int) -> Non
         Insertion(table, Row._fields).execute(connection, rows)
         found = statements.fetch(connection, "SELECT * FROM rows ORDER BY place", ())
     assert [Row(*row) for row in found] == rows
+
+
+@pytest.mark.parametrize("look_up", [decisions._BY_KEY, log._BY_DECISION])
+def test_sqlite_finds_each_pair_by_the_index_that_has_both(sqlite_database: str, look_up: PairLookup) -> None:
+    """Each look-up would read all that a campaign has."""
+    engine = create_write_engine(parse_database_url(sqlite_database))
+    migrate(engine)
+    with engine.connect() as connection:
+        statement, order, constants = look_up._sqlite._text(connection)
+        values = {"pairs": '[[1, "x"]]', **constants}
+        plan = statements.fetch(connection, f"EXPLAIN QUERY PLAN {statement}", [values[name] for name in order or ()])
+    engine.dispose()
+    searches = [row[-1] for row in plan if row[-1].startswith("SEARCH")]
+    assert len(searches) == 1
+    assert searches[0].endswith("(key=? AND decision_id=?)")

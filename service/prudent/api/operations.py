@@ -49,7 +49,7 @@ def operation_routes(
         except (DatabaseUnavailableError, TimeoutError):
             detail = "the database does not answer"
         except UnknownRevisionError:
-            # It was known at the start, so it was migrated since. Migrations only add, so the old version can go on:
+            # It was known at the start, so it was migrated since. Old versions can use a newer schema:
             # if it were unready, all its workers would be taken out at once.
             remark = "a newer version has migrated the schema; this version keeps serving until it is replaced"
         else:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import IO
 
 import orjson
@@ -19,6 +20,7 @@ from prudent.ledger.importing import AbandonImport, Import
 from prudent.ledger.trail import Authored, execute
 from prudent.store.campaigns import read_clock
 from prudent.store.failures import Failure, classify
+from prudent.store.schema import analyse
 from prudent.transfer.decision_table import FORMATS, DecisionTable, begin_table
 from prudent.transfer.exporting import Export, begin_export
 from prudent.transfer.lines import MEDIA_TYPE
@@ -109,6 +111,8 @@ def import_into_database(database_url: str | None, pieces: Iterator[bytes]) -> t
     """Write a file's rows to a database; returns the campaign's id and the length of its log."""
     with opened_database(database_url) as engine:
         record = _import(engine, pieces)
+        with suppress(SQLAlchemyError):  # all is there: the database looks at it by itself, only later
+            analyse(engine)
     return record.row.campaign_id or "", record.row.head
 
 

@@ -33,7 +33,6 @@ from sqlalchemy import (
     literal_column,
     select,
     true,
-    tuple_,
 )
 from sqlalchemy import cast as sql_cast
 from sqlalchemy.exc import DBAPIError
@@ -193,9 +192,9 @@ class PairLookup:
     """
 
     def __init__(self, statement: Select[Any], key: ColumnElement[Any], name: ColumnElement[Any]) -> None:
-        members = func.json_each(bindparam("pairs", type_=Text)).table_valued("value", name="pair")
-        parts = [func.json_extract(members.c.value, place) for place in ("$[0]", "$[1]")]
-        self._sqlite = Prepared(statement.where(tuple_(key, name).in_(select(*parts).select_from(members))))
+        pairs = func.json_each(bindparam("pairs", type_=Text)).table_valued("value", name="pairs")
+        is_given = [part == func.json_extract(pairs.c.value, place) for part, place in ((key, "$[0]"), (name, "$[1]"))]
+        self._sqlite = Prepared(statement.select_from(pairs).where(*is_given))
         arrays = [bindparam(array, type_=ARRAY(of.type)) for array, of in (("keys", key), ("names", name))]
         given = func.unnest(*arrays).table_valued("key", "name").render_derived(name="given")
         one = statement.where(key == given.c.key, name == given.c.name).correlate(given)
