@@ -98,18 +98,6 @@ def call_instead(old: str, new: str) -> Edit:
     return edit
 
 
-def change_argument(first: str, keyword: str, *, value: bool) -> Edit:
-    """Pass another value for a keyword in the call whose first argument is this constant."""
-
-    def edit(node: ast.AST) -> ast.AST | None:
-        if not isinstance(node, ast.Call) or not node.args or ast.unparse(node.args[0]) != repr(first):
-            return None
-        kept = [one for one in node.keywords if one.arg != keyword]
-        return ast.Call(node.func, node.args, [*kept, ast.keyword(keyword, ast.Constant(value=value))])
-
-    return edit
-
-
 def replace(old: str, new: str) -> Edit:
     """Put one expression in the place of another."""
 

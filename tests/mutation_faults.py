@@ -3,7 +3,6 @@
 from tests.mutation_edits import (
     Mutation,
     call_instead,
-    change_argument,
     drop_call,
     drop_condition,
     drop_element,
@@ -53,11 +52,29 @@ FAULTS = (
         skip_branch("len(commands) > 1"),
         f"{TRUST}/test_faults.py::test_waiting_for_anothers_id_concerns_that_command_alone",
     ),
+    Mutation(
+        "a reward given to one of several campaigns",
+        "prudent.ledger.batch:Batch._found",
+        skip_branch("len(made) > 1"),
+        "tests/ledger/test_same_ids.py::test_what_is_remembered_hides_no_other_campaign",
+    ),
+    Mutation(
+        "an id remembered that another campaign uses, too",
+        "prudent.ledger.batch:Batch.shared_ids",
+        replace("count > 1", "count > 2"),
+        "tests/ledger/test_same_ids.py::test_what_is_remembered_hides_no_other_campaign",
+    ),
+    Mutation(
+        "a campaign's key in an id believed without a look",
+        "prudent.ledger.basis:Basis._find_decisions",
+        drop_call("anywhere.update"),
+        "tests/ledger/test_same_ids.py::test_an_id_that_looks_like_one_of_ours_is_found_all_the_same",
+    ),
     # commits
     Mutation(
         "no UNIQUE on rewards",
-        "migrations.versions.20261128_first_schema:upgrade",
-        change_argument("uq_observations_decision_id", "unique", value=False),
+        "migrations.versions.20261130_campaign_first:_replace_unique_index",
+        replace("True", "False"),
         f"{TRUST}/test_exactly_once.py::test_the_database_itself_refuses_a_second_row",
     ),
     Mutation(
@@ -94,7 +111,7 @@ FAULTS = (
         "an import published without its rows being counted",
         "prudent.ledger.importing:_finish",
         drop_raise("ConflictError"),
-        "tests/ledger/test_importing.py::test_a_client_that_takes_a_staged_id_wins_and_the_import_says_so",
+        "tests/ledger/test_importing.py::test_an_import_that_a_restore_has_cut_is_not_published",
     ),
     # deadlines
     Mutation(
@@ -106,7 +123,7 @@ FAULTS = (
     Mutation(
         "the default reward learned again by each sweep",
         "prudent.ledger.batch:Batch._expire",
-        drop_condition("self._recorded_reward(command.decision_id) is None"),
+        drop_condition("self._recorded_reward(identity) is None"),
         "tests/ledger/test_ledger.py::test_a_deadline_teaches_the_default_once",
     ),
     Mutation(
