@@ -217,6 +217,8 @@ def test_a_deadline_teaches_the_default_once(worker: Worker) -> None:
     outcomes = worker.run(Reward("late", 1.0), *(Expire("c", name) for name in swept))
     assert isinstance(outcomes[0], ConflictError)
     assert outcomes[1:] == [None] * 4
+    # nor has the database had to refuse a second row
+    assert worker.metrics.registry.get_sample_value("prudent_batch_reruns_total") == 0
     learned = rows(worker, "SELECT decision_id, reward, source FROM observations")
     assert sorted(learned) == [("late", -1.0, "default"), ("punctual", 1.0, "reward"), ("swept", -1.0, "default")]
     assert rows(worker, "SELECT count(*) FROM decisions WHERE due_at IS NOT NULL") == [(0,)]
