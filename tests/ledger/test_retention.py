@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 from sqlalchemy import text
 
-from prudent.errors import NotFoundError
+from prudent.errors import ConflictError, NotFoundError
 from prudent.ledger import ledger, maintenance
-from prudent.ledger.commands import Activate, ChangeCampaign, EraseDecisions, Reward, Select
+from prudent.ledger.commands import Activate, ChangeCampaign, Correct, EraseDecisions, Reward, Select
 from prudent.ledger.erasing import find_decisions_of
 from prudent.ledger.verification import verify
 from tests.ledger.conftest import Worker
@@ -52,13 +52,46 @@ def test_old_decisions_go_and_what_was_learned_stays(make_worker: Callable[..., 
     wait_for(lambda: kept(worker) == ["brief-0", "brief-3", "whole-0", "whole-1", "whole-2", "whole-3"])
     worker.stop()
     worker = make_worker()  # the first one remembers when its decisions were made
-    assert worker.one(Reward("brief-1", 1.0)).duplicate  # what has been learned is in the log
+    # what has been learned is in the log
+    assert worker.one(Reward("brief-1", 1.0, campaign_id="brief")).duplicate
     with pytest.raises(NotFoundError, match="no such decision"):
         worker.one(Reward("brief-2", 1.0))
     assert not worker.one(Reward("whole-2", 1.0)).duplicate
     assert worker.one(Reward("brief-3", 1.0)).sequence == 3
     assert [(one.observations, one.faults) for one in verify(worker.read)] == [(3, []), (3, [])]
     assert_live_equals_replay(worker)
+
+
+def test_what_came_of_a_decision_that_has_gone_can_be_repeated_and_corrected(
+    make_worker: Callable[..., Worker],
+) -> None:
+    """A client that sends a reward again would be told that it never was; a wrong one would stay for good."""
+    worker = make_worker()
+    worker.create("brief", retention_days=30)
+    ours = worker.one(Select("brief")).row.decision_id
+    worker.run(Select("brief", decision_id="theirs"))
+    worker.run(Reward(ours, 1.0), Reward("theirs", 2.0))
+    worker.stop()
+    age(worker, 31)
+    worker = make_worker()
+    wait_for(lambda: kept(worker) == [])
+    for again in (
+        Reward(ours, 1.0),
+        Reward(ours, 1.0, campaign_id="brief"),
+        Reward("theirs", 2.0, campaign_id="brief"),
+    ):
+        assert worker.one(again).duplicate
+    with pytest.raises(ConflictError, match="different reward"):
+        worker.one(Reward(ours, 9.0))
+    assert worker.administer(Correct(ours, 3.0, "typing error")).previous == 1.0
+    assert worker.administer(Correct("theirs", None, "a test", campaign_id="brief")).previous == 2.0
+    for nameless in (Correct("theirs", 3.0, "whose?"), Correct("never", 3.0, "whose?", campaign_id="brief")):
+        with pytest.raises(NotFoundError, match="no such decision"):
+            worker.administer(nameless)
+    with pytest.raises(NotFoundError, match="no such decision"):
+        worker.one(Reward("theirs", 2.0))
+    assert_live_equals_replay(worker)
+    assert [(one.observations, one.faults) for one in verify(worker.read)] == [(4, [])]
 
 
 def test_a_decision_is_too_old_before_it_is_deleted(make_worker: Callable[..., Worker]) -> None:

@@ -19,7 +19,7 @@ def look_ups(worker: Worker) -> list[str]:
     seen: list[str] = []
 
     def note(_cursor: object, statement: str) -> None:
-        if "FROM decisions" in statement and "explanation" in statement:
+        if statement.startswith("SELECT") and "decisions.explanation" in statement:
             seen.append("by key" if "given" in statement or "json_extract" in statement else "anywhere")
 
     worker.on_statement.append(note)

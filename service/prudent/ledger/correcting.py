@@ -12,7 +12,7 @@ from sqlalchemy import Connection
 from prudent.campaigns import stored
 from prudent.errors import ConflictError, DatabaseUnavailableError, NotFoundError
 from prudent.ledger.commands import Correct
-from prudent.ledger.finding import find_decision
+from prudent.ledger.finding import find_identity
 from prudent.ledger.missing import NO_DECISION
 from prudent.ledger.outcomes import CorrectionReceipt
 from prudent.ledger.rewards import check_bounds
@@ -22,12 +22,13 @@ from prudent.store.tables import CONFIGURATION, CORRECTION, ERASURE, LogRow
 
 def correct(command: Correct, connection: Connection, now: int) -> CorrectionReceipt:
     """Append the correction of a decision's reward. Raises CommandError; the same one again changes nothing."""
-    decision, _ = find_decision(connection, command.decision_id, command.campaign_id)
-    campaigns.lock_heads(connection, [decision.key])
-    row = campaigns.read_campaign(connection, decision.key)
+    identity = find_identity(connection, command.decision_id, command.campaign_id)
+    key, _ = identity
+    campaigns.lock_heads(connection, [key])
+    row = campaigns.read_campaign(connection, key)
     if row is None or row.campaign_id is None:
         raise NotFoundError(NO_DECISION)
-    found = log.find_observations(connection, [decision.identity]).get(decision.identity)
+    found = log.find_observations(connection, [identity]).get(identity)
     if found is None:
         raise ConflictError("the decision has no reward yet that could be corrected: report it first")
     if command.reward is not None:

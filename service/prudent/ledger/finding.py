@@ -5,7 +5,7 @@ from sqlalchemy import Connection
 from prudent.errors import ConflictError, NotFoundError
 from prudent.identifiers import key_in
 from prudent.ledger.missing import NO_DECISION, NOT_OF_CAMPAIGN, SEVERAL_DECISIONS, no_campaign
-from prudent.store import campaigns, decisions
+from prudent.store import campaigns, decisions, log
 from prudent.store.campaigns import CampaignRow
 from prudent.store.tables import DecisionKey, DecisionRow
 
@@ -31,6 +31,23 @@ def find_decision(connection: Connection, decision_id: str, campaign_id: str | N
     if len(found) > 1:
         raise ConflictError(SEVERAL_DECISIONS, field="campaign_id")
     return found[0]
+
+
+def find_identity(connection: Connection, decision_id: str, campaign_id: str | None) -> DecisionKey:
+    """What identifies the decision with this id; also of one that was pruned and had a reward, as far as can be told.
+
+    Without a campaign_id only ids that the service has made tell it. Raises as `find_decision` does.
+    """
+    try:
+        return find_decision(connection, decision_id, campaign_id)[0].identity
+    except NotFoundError:
+        if campaign_id is None:
+            key = key_in(decision_id)
+        else:
+            key = campaigns.find_keys(connection, [campaign_id]).get(campaign_id)
+        if key is None or not log.find_observations(connection, [(key, decision_id)]):
+            raise
+        return key, decision_id
 
 
 def _living(connection: Connection, rows: dict[DecisionKey, DecisionRow]) -> list[tuple[DecisionRow, CampaignRow]]:

@@ -5,7 +5,6 @@ Meanwhile commands for that campaign wait, and those for others do not.
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from threading import Thread
 from typing import Any, NamedTuple
 
 import structlog
@@ -55,11 +54,13 @@ class Lending:
         """Filled by the other threads, under the queue's condition, which they notify."""
         self._loader = ThreadPoolExecutor(1, thread_name_prefix="ledger-loader")
         self._borrower = ThreadPoolExecutor(1, thread_name_prefix="ledger-borrower")
+        self._analyst = ThreadPoolExecutor(1, thread_name_prefix="ledger-analyst")
 
     def shutdown(self) -> None:
         """End the threads, when nothing is lent."""
         self._loader.shutdown()
         self._borrower.shutdown()
+        self._analyst.shutdown(cancel_futures=True)
 
     def postpone(self, outcome: Postponed, entry: Entry) -> None:
         """Have done what a command must wait for."""
@@ -111,8 +112,8 @@ class Lending:
         self._loader.submit(self._report, before)
 
     def analyse(self) -> None:
-        """Have the database look at what an import has brought, in a thread that nobody waits for."""
-        Thread(target=self._analyse, name="ledger-analyst", daemon=True).start()
+        """Have the database look at what an import has brought, in a thread that loads nothing meanwhile."""
+        self._analyst.submit(self._analyse)
 
     # The other threads' side
 
