@@ -19,9 +19,9 @@ from prudent.ledger.commands import Describe, Observe, Reward, Select, WarmStart
 from prudent.ledger.outcomes import RewardReceipt
 from prudent.ledger.verification import verify
 from prudent.store.engines import create_write_engine, parse_database_url
+from prudent.store.schema import migrate
 from prudent.store.tables import metadata
 from tests.conftest import MakeServer
-from tests.databases import migrate
 from tests.ledger.conftest import Worker
 from tests.servers import ROOT, clean_environment
 from tests.trust.load import Load, Record, create_campaigns

@@ -17,6 +17,7 @@ from prudent.ledger.outcomes import Failed, Postponed
 from prudent.ledger.quarantine import BAD_ROWS
 from prudent.ledger.queue import CommandQueue, Entry
 from prudent.ledger.state import CampaignState, States
+from prudent.store.engines import create_read_engine
 from prudent.store.schema import analyse
 
 logger = structlog.get_logger(__name__)
@@ -118,10 +119,13 @@ class Lending:
     # The other threads' side
 
     def _analyse(self) -> None:
+        engine = create_read_engine(self._read.url)  # of its own: it may be at work when the others are given up
         try:
-            analyse(self._read)
+            analyse(engine)
         except Exception as error:  # noqa: BLE001  # the database does so by itself, only later
             logger.warning("an import was not analysed", error=type(error).__name__)
+        finally:
+            engine.dispose()
 
     def _report(self, before: Held) -> None:
         try:
