@@ -12,6 +12,7 @@ from prudent.ledger.outcomes import Decision
 from tests.ledger.conftest import Worker
 from tests.ledger.replays import faults
 from tests.ledger.test_importing import begin, decisions, finish, observations
+from tests.ledger.test_recent import is_look_up
 
 
 def look_ups(worker: Worker) -> list[str]:
@@ -19,7 +20,7 @@ def look_ups(worker: Worker) -> list[str]:
     seen: list[str] = []
 
     def note(_cursor: object, statement: str) -> None:
-        if statement.startswith("SELECT") and "decisions.explanation" in statement:
+        if is_look_up(statement):
             seen.append("by key" if "given" in statement or "json_extract" in statement else "anywhere")
 
     worker.on_statement.append(note)
