@@ -4,7 +4,7 @@ The rows of the log keep their places, and the digests from which those of the n
 is overwritten. A row at the end of the log tells that there was an erasure, so every worker folds the log anew.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 
 from sqlalchemy import Connection
@@ -20,7 +20,7 @@ from prudent.store.read_pool import Connect
 from prudent.store.tables import ERASURE, LogRow
 
 PAGE_ROWS = 5_000
-"""Decisions that are looked at in one transaction."""
+"""Decisions, or rows of the log, that are looked at in one transaction."""
 ERASED_AT_ONCE = 500
 """Decisions that are erased in one transaction."""
 
@@ -34,33 +34,20 @@ def find_decisions_of(connect: Connect, campaign_id: str, subject: str) -> list[
     if campaign.subject_key is None:
         return []
     ending = f"-{digest_of(campaign.subject_key, subject)}"
-    ids = chain(
-        (decision_id for _, decision_id in _places(connect, campaign.key)),
-        (decision_id or "" for _, decision_id in _rows(connect, campaign.key)),
-    )
+    ids = chain(_ids(connect, campaign.key, decisions.read_places), _ids(connect, campaign.key, log.read_places))
     return list(dict.fromkeys(one for one in ids if one.startswith(SUBJECT_PREFIX) and one.endswith(ending)))
 
 
-def _places(connect: Connect, key: int) -> Iterator[Place]:
+def _ids(connect: Connect, key: int, read: Callable[[Connection, int, Place, int], list[Place]]) -> Iterator[str]:
+    """The decisions of all places that one reads of a campaign, page by page."""
     after: Place = (-1, "")
     while True:
         with connect() as connection:
-            page = decisions.read_places(connection, key, after, PAGE_ROWS)
-        yield from page
+            page = read(connection, key, after, PAGE_ROWS)
+        yield from (decision_id for _, decision_id in page)
         if len(page) < PAGE_ROWS:
             return
         after = page[-1]
-
-
-def _rows(connect: Connect, key: int) -> Iterator[tuple[int, str | None]]:
-    after = 0
-    while True:
-        with connect() as connection:
-            page = log.read_decision_ids(connection, key, after, PAGE_ROWS)
-        yield from page
-        if len(page) < PAGE_ROWS:
-            return
-        after = page[-1][0]
 
 
 def erase(command: EraseDecisions, connection: Connection, now: int) -> ErasureReceipt:

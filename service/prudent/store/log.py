@@ -197,10 +197,10 @@ def find_corrections(connection: Connection, key: int, decision_ids: Collection[
     return found
 
 
-def read_decision_ids(connection: Connection, key: int, after: int, limit: int) -> list[tuple[int, str | None]]:
-    """Sequence and decision of at most so many rows of a campaign's log, in order."""
-    statement = select(observations.c.sequence, observations.c.decision_id).where(
-        observations.c.key == key, observations.c.sequence > after
+def read_places(connection: Connection, key: int, after: tuple[int, str], limit: int) -> list[tuple[int, str]]:
+    """Sequence and decision, "" for none, of at most so many rows of a campaign's log, in order, after such a place."""
+    statement = select(observations.c.sequence, func.coalesce(observations.c.decision_id, "")).where(
+        observations.c.key == key, observations.c.sequence > after[0]
     )
     return [(row[0], row[1]) for row in connection.execute(statement.order_by(observations.c.sequence).limit(limit))]
 
