@@ -185,6 +185,8 @@ def migrate_command(
         finally:
             engine.dispose()
     console.print(f"schema at {after}" if before == after else f"schema migrated from {before or 'none'} to {after}")
+    if partitions is not None:
+        console.print(f"decisions and observations are in {partitions} partitions each")
     if kept:
         console.print(
             f"campaigns that keep the optimistic exploration rule they were created with: {kept}; new ones are "

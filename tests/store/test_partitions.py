@@ -198,3 +198,13 @@ def test_sqlite_has_none(sqlite_database: str) -> None:
     assert "SQLite has no partitions" in done.stderr
     refused = prudent("migrate", "--partitions", "1", "--database-url", sqlite_database)
     assert (refused.returncode, "2<=x<=256" in refused.stderr) == (2, True)
+
+
+def test_the_command_says_what_it_has_done(postgres_database: str) -> None:
+    """An operator would not know whether the tables were moved."""
+    for _ in range(2):
+        done = prudent("migrate", "--partitions", "4", "--database-url", postgres_database)
+        assert (done.returncode, "in 4 partitions each" in done.stdout) == (0, True), done.stderr
+    refused = prudent("migrate", "--partitions", "8", "--database-url", postgres_database)
+    assert (refused.returncode, "has 4 partitions, which cannot become 8" in refused.stderr) == (1, True)
+    assert "Traceback" not in refused.stderr
