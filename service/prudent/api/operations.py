@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import Sequence
+from typing import Literal
 
 from fastapi import APIRouter, Response
 from prometheus_client import CONTENT_TYPE_LATEST
+from pydantic import BaseModel
 from sqlalchemy import Connection
 
-from prudent.api.replies import PROBLEMS, HealthReply
+from prudent.api.replies import PROBLEMS
 from prudent.clock import Clock
 from prudent.errors import DatabaseUnavailableError
 from prudent.ledger.access import LedgerAccess
@@ -20,6 +22,13 @@ from prudent.store.schema import UnknownRevisionError, current_revision, latest_
 
 READY_SECONDS_MAX = 2.0
 """Clients of readiness and metrics give up soon; they need an answer even if the database does not reply."""
+
+
+class HealthReply(BaseModel):
+    """Whether the process is alive, or ready to serve."""
+
+    status: Literal["ok", "unavailable"]
+    detail: str | None = None
 
 
 def operation_routes(

@@ -376,13 +376,6 @@ class FeaturesReply(BaseModel):
     features: list[KnownFeatureReply]
 
 
-class HealthReply(BaseModel):
-    """Whether the process is alive, or ready to serve."""
-
-    status: Literal["ok", "unavailable"]
-    detail: str | None = None
-
-
 class FieldError(BaseModel):
     """An error in a field."""
 

@@ -20,6 +20,7 @@ from prudent.campaigns import (
 from prudent.campaigns.resolution import arm_row, check_size
 from prudent.campaigns.values import ARMS_MAX, check_value
 from prudent.errors import ConflictError, InvalidCommandError, NotFoundError
+from prudent.ledger.columns import columns_of
 from prudent.ledger.commands import (
     AddArm,
     ChangeArm,
@@ -142,13 +143,11 @@ def _create(command: CreateCampaign, connection: Connection, now: int) -> Campai
         connection,
         {
             "campaign_id": configuration.campaign_id,
-            "configuration": creation,
+            **columns_of(configuration),
             "creation": creation,
             "status": "active",
             "revision": 1,
             "learn_limit": None,
-            "client_side": int(configuration.client_side),
-            "retention_days": configuration.retention_days,
             "created_at": now,
         },
     )
@@ -172,11 +171,14 @@ def _change(command: ChangeCampaign, connection: Connection, now: int) -> Campai
     configuration = stored(row.configuration)
     values: dict[str, Any] = {}
     changed = configuration
-    if command.algorithm is not None:
-        try:
+    try:
+        if command.algorithm is not None:
             changed = resolve_change(configuration, command.algorithm)
-        except InvalidConfigurationError as error:
-            raise InvalidCommandError(error.message, field=error.field) from None
+        if command.retention_days is not None:
+            changed = resolve(changed.model_copy(update={"retention_days": command.retention_days}))
+    except InvalidConfigurationError as error:
+        raise InvalidCommandError(error.message, field=error.field) from None
+    if command.algorithm is not None:
         if changed.algorithm.baseline != configuration.algorithm.baseline:
             _check_baseline(changed, [arm.arm_id for arm in campaigns.read_arms(connection, [row.key])[row.key]])
         if changed.algorithm.forgetting != configuration.algorithm.forgetting:
@@ -192,17 +194,8 @@ def _change(command: ChangeCampaign, connection: Connection, now: int) -> Campai
         if command.client_side and not configuration.client_side:
             check_room(connection)
         changed = changed.model_copy(update={"client_side": command.client_side})
-    if command.retention_days is not None:
-        try:
-            changed = resolve(changed.model_copy(update={"retention_days": command.retention_days}))
-        except InvalidConfigurationError as error:
-            raise InvalidCommandError(error.message, field=error.field) from None
     if changed != configuration:
-        values |= {
-            "configuration": changed.model_dump_json(),
-            "client_side": int(changed.client_side),
-            "retention_days": changed.retention_days,
-        }
+        values |= columns_of(changed)
     if command.status is not None and command.status != row.status:
         values |= {"status": command.status, "learn_limit": row.head if command.status == "paused" else None}
     if values:

@@ -13,6 +13,7 @@ from sqlalchemy import Connection
 
 from prudent.campaigns import CampaignConfiguration
 from prudent.errors import ConflictError, InvalidCommandError
+from prudent.ledger.columns import columns_of
 from prudent.ledger.commands import SingleCommand
 from prudent.ledger.flags import check_room
 from prudent.store import campaigns, categories, decisions, events, log, retention
@@ -95,13 +96,11 @@ def _begin(step: BeginImport, connection: Connection, now: int) -> int:
     key = campaigns.stage(
         connection,
         {
-            "configuration": step.configuration.model_dump_json(),
+            **columns_of(step.configuration),
             "creation": step.creation.model_dump_json(),
             "status": step.status,
             "revision": step.revision,
             "learn_limit": step.learn_limit,
-            "client_side": int(step.configuration.client_side),
-            "retention_days": step.configuration.retention_days,
             "subject_key": step.subject_key,
         },
         now,
