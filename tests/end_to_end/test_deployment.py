@@ -24,7 +24,7 @@ OPERATIONS = (ROOT / "docs/operations.md").read_text(encoding="utf-8")
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
 SERVICES: dict[str, Any] = COMPOSE["services"]
-PROXY = (ROOT / "deploy/nginx.conf").read_text(encoding="utf-8")
+PROXY = (ROOT / "deploy/haproxy.cfg").read_text(encoding="utf-8")
 RUN_SECONDS_MAX = 60
 
 
@@ -226,22 +226,20 @@ def test_compose_starts_in_order() -> None:
 def test_the_proxy_leads_to_the_workers() -> None:
     """Three files name the same service and ports."""
     (exposed,) = re.findall(r"^EXPOSE (\d+)$", DOCKERFILE, re.MULTILINE)
-    (name, port) = re.findall(r"set \$workers ([a-z0-9-]+):(\d+);", PROXY)[0]
+    (name, port) = re.findall(r"server-template \S+ \d+ ([a-z0-9-]+):(\d+) ", PROXY)[0]
     assert name in SERVICES
     assert port == exposed
     assert f"PRUDENT_PORT={exposed}" in DOCKERFILE
-    (listens,) = re.findall(r"listen (\d+);", PROXY)
+    (listens,) = re.findall(r"bind :(\d+)$", PROXY, re.MULTILINE)
     assert SERVICES["proxy"]["ports"][0].endswith(f":{listens}")
     assert f"--url=http://proxy:{listens}" in SERVICES["simulator"]["command"]
-    assert any(volume.startswith("./deploy/nginx.conf:") for volume in SERVICES["proxy"]["volumes"])
+    assert any(volume.startswith("./deploy/haproxy.cfg:") for volume in SERVICES["proxy"]["volumes"])
 
 
-def test_the_proxy_lets_the_largest_body_through() -> None:
-    """The service answers 413 as problem+json, the proxy does not."""
-    usual, largest = (int(megabytes) * 2**20 for megabytes in re.findall(r"client_max_body_size (\d+)m;", PROXY))
-    assert usual > Limits().batch_body_bytes_max
-    assert re.search(r"location = /import \{\s+client_max_body_size", PROXY)
-    assert largest > Limits().import_body_bytes_max
+def test_the_proxy_waits_longer_than_the_service() -> None:
+    """The service says what it knows of a request that takes long; the proxy knows nothing."""
+    (seconds,) = re.findall(r"timeout server (\d+)s$", PROXY, re.MULTILINE)
+    assert int(seconds) > Limits().answer_seconds_max
 
 
 def test_compose_calls_the_simulator_as_it_can_be_called() -> None:

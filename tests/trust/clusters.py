@@ -1,23 +1,26 @@
-"""PostgreSQL as operators run it: a primary with a standby that can take over, and PgBouncer in front of a server."""
+"""What operators put around the service: a standby that can take over, PgBouncer, a proxy before several servers."""
 
 import contextlib
 import os
+import re
 import shutil
 import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
 import psycopg
 
-from tests.servers import HOST, Postgres, ServerError, free_port
+from tests.servers import HOST, ROOT, Postgres, Server, ServerError, free_port
 
 SECONDS_MAX = 30.0
 POLL_SECONDS = 0.02
 ACCOUNT = "nobody"
 """Neither PostgreSQL nor PgBouncer runs as root."""
+PROXY = ROOT / "deploy/haproxy.cfg"
 
 
 def ask(url: str, query: str) -> str:
@@ -149,24 +152,77 @@ class PgBouncer:
                 start_new_session=True,
                 user=ACCOUNT if os.geteuid() == 0 else None,
             )
-        deadline = time.monotonic() + SECONDS_MAX
-        while not self._answers():
-            if self.process.poll() is not None or time.monotonic() > deadline:
-                self.remove()
-                raise ServerError(f"PgBouncer did not start: {self._log.read_text()}")
-            time.sleep(POLL_SECONDS)
-
-    def _answers(self) -> bool:
-        with contextlib.suppress(OSError), socket.create_connection((HOST, self.port), timeout=1):
-            return True
-        return False
+        _wait_for_port(self, "PgBouncer")
 
     def url(self, server_url: str) -> str:
         """The URL of one of the server's databases, through PgBouncer."""
         return server_url.replace(f":{self._server.port}/", f":{self.port}/")
+
+    def log(self) -> str:
+        """What it has written."""
+        return self._log.read_text()
 
     def remove(self) -> None:
         """Stop it. It keeps nothing, and which signal it heeds at once depends on its version."""
         self.process.kill()
         self.process.wait()
         shutil.rmtree(self.directory, ignore_errors=True)
+
+
+class HaProxy:
+    """Debian's HAProxy in front of servers, set up as the compose file's; only names and addresses are other ones."""
+
+    def __init__(self, servers: Sequence[Server]) -> None:
+        """Raises ServerError if it is not installed, or does not start."""
+        program = shutil.which("haproxy", path=f"{os.environ['PATH']}:/usr/sbin")
+        if program is None:
+            raise ServerError("HAProxy is not installed (Debian: apt-get install haproxy)")
+        self.port = free_port()
+        self.url = f"http://{HOST}:{self.port}"
+        self.directory = Path(tempfile.mkdtemp(prefix="prudent-haproxy-"))
+        settings, self._log = self.directory / "haproxy.cfg", self.directory / "haproxy.log"
+        settings.write_text(self._settings(servers), encoding="utf-8")
+        with self._log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [program, "-db", "-f", str(settings)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        _wait_for_port(self, "HAProxy")
+
+    def _settings(self, servers: Sequence[Server]) -> str:
+        lines = "\n".join(f"    server worker{number} {HOST}:{one.port}" for number, one in enumerate(servers))
+        settings = PROXY.read_text(encoding="utf-8")
+        for pattern, here in (
+            (r"^resolvers docker\n(    .*\n)+", ""),
+            (r"^    server-template worker .*$", lines),
+            (r"^    bind :8080$", f"    bind {HOST}:{self.port}"),
+        ):
+            settings, count = re.subn(pattern, here, settings, flags=re.MULTILINE)
+            assert count == 1, pattern
+        return settings
+
+    def log(self) -> str:
+        """What it has written."""
+        return self._log.read_text()
+
+    def remove(self) -> None:
+        """Stop it; it keeps nothing."""
+        self.process.kill()
+        self.process.wait()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def _wait_for_port(one: PgBouncer | HaProxy, name: str) -> None:
+    """Until somebody can connect. Raises ServerError, and removes what did not start."""
+    deadline = time.monotonic() + SECONDS_MAX
+    while True:
+        with contextlib.suppress(OSError), socket.create_connection((HOST, one.port), timeout=1):
+            return
+        if one.process.poll() is not None or time.monotonic() > deadline:
+            log = one.log()
+            one.remove()
+            raise ServerError(f"{name} did not start: {log}")
+        time.sleep(POLL_SECONDS)

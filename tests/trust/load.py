@@ -77,8 +77,9 @@ def create_campaigns(url: str) -> None:
 class Load:
     """Clients that select and reward until they are told to stop, whatever happens to the server."""
 
-    def __init__(self, url: str, record: Record, *, clients: int = CLIENTS) -> None:
-        self._url, self._record, self._clients = url, record, clients
+    def __init__(self, url: str, record: Record, *, clients: int = CLIENTS, names_campaigns: bool = False) -> None:
+        """names_campaigns: also with rewards, so that a proxy knows whose they are."""
+        self._url, self._record, self._clients, self._names_campaigns = url, record, clients, names_campaigns
         self._names = list(CAMPAIGNS)
 
     async def run(self, seconds: float) -> None:
@@ -96,8 +97,11 @@ class Load:
         while not stop.is_set():
             number = next(self._record.numbers)
             decision_id = f"d{number:07d}"
-            select = ("/select", {"campaign_id": self._names[client % len(self._names)], "decision_id": decision_id})
+            campaign = {"campaign_id": self._names[client % len(self._names)]}
+            select = ("/select", {**campaign, "decision_id": decision_id})
             reward = ("/reward", {"decision_id": decision_id, "reward": (number * 0.37) % 1})
+            if self._names_campaigns:
+                reward[1].update(campaign)
             if not (await self.send(http, select) and await self.send(http, reward)):
                 await asyncio.sleep(0.02)
 
