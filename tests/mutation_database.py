@@ -4,6 +4,7 @@ from tests.mutation_edits import Mutation, drop_call, drop_raise, replace, skip_
 
 LEDGER = "prudent.ledger.ledger:Ledger"
 TRUST = "tests/trust"
+COMPACTION = "tests/ledger/test_compaction.py"
 DATABASE = (
     # the database's answers
     Mutation(
@@ -102,6 +103,30 @@ DATABASE = (
         "prudent.store.retention:find_old",
         replace("decisions.c.due_at.is_(None)", "decisions.c.key == key"),
         "tests/ledger/test_retention.py::test_a_decision_is_too_old_before_it_is_deleted",
+    ),
+    Mutation(
+        "a snapshot that knows nothing of what came while it was computed",
+        "prudent.ledger.compaction:Compaction._compact",
+        skip_branch("log.read_amendments(connection, key, now.head) != amendments"),
+        f"{COMPACTION}::test_an_amendment_on_the_way_is_not_lost",
+    ),
+    Mutation(
+        "damaged rows replaced by what can be learned of them",
+        "prudent.ledger.compaction:_fold",
+        skip_branch("log.find_changed([row], None if last is None else last.digest)"),
+        f"{COMPACTION}::test_what_only_the_log_says_stays",
+    ),
+    Mutation(
+        "a shorter log taken for another database's",
+        "prudent.ledger.loading:learn",
+        replace("log.is_erased(first) or log.is_beginning(first)", "log.is_erased(first)"),
+        f"{COMPACTION}::test_a_worker_that_lags_behind_goes_on",
+    ),
+    Mutation(
+        "a restart from rows that are gone",
+        "prudent.ledger.administration:_restart",
+        skip_branch("beginning is not None and command.first <= beginning.sequence"),
+        f"{COMPACTION}::test_what_has_gone_cannot_be_asked_for",
     ),
     Mutation(
         "a decision that is not too old until it is deleted",

@@ -112,6 +112,7 @@ class AsyncClient:
         algorithm: Mapping[str, Any] | None = None,
         client_side: bool | None = None,
         retention_days: int | None = None,
+        log_retention_days: int | None = None,
     ) -> Campaign:
         """Change the changeable fields of a campaign; those that are not given keep their values."""
         changes = {
@@ -120,6 +121,7 @@ class AsyncClient:
             "algorithm": algorithm,
             "client_side": client_side,
             "retention_days": retention_days,
+            "log_retention_days": log_retention_days,
         }
         return await self._run(self._calls.change_campaign(campaign_id, changes))
 

@@ -155,5 +155,6 @@ class NewCampaign(TypedDict, total=False):
     holdout: Holdout | None
     client_side: bool
     retention_days: int
+    log_retention_days: int
     seed: int
     log_candidates: bool

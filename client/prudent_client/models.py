@@ -186,6 +186,7 @@ class Campaign(Reply):
     holdout: dict[str, Any] | None = None
     client_side: bool = False
     retention_days: int = 0
+    log_retention_days: int = 0
     seed: int
     log_candidates: bool = False
     status: Literal["active", "paused", "archived"]

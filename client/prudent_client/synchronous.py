@@ -113,6 +113,7 @@ class Client:
         algorithm: Mapping[str, Any] | None = None,
         client_side: bool | None = None,
         retention_days: int | None = None,
+        log_retention_days: int | None = None,
     ) -> Campaign:
         """Change the changeable fields of a campaign; those that are not given keep their values."""
         changes = {
@@ -121,6 +122,7 @@ class Client:
             "algorithm": algorithm,
             "client_side": client_side,
             "retention_days": retention_days,
+            "log_retention_days": log_retention_days,
         }
         return self._run(self._calls.change_campaign(campaign_id, changes))
 

@@ -219,6 +219,8 @@ def verify_command(
                 checked += 1
                 faults += bool(verdict.faults)
                 result = "ok" if not verdict.faults else "; ".join(verdict.faults)
+                if verdict.replaced:
+                    result += f" (the log begins with a snapshot, in place of {verdict.replaced} rows)"
                 shown = [verdict.digest] if deep else []
                 shown += [verdict.snapshot, verdict.live, result]
                 table.add_row(verdict.campaign_id, str(verdict.observations), *shown)

@@ -81,3 +81,39 @@ def test_an_export_without_its_old_decisions_is_whole(api: httpx.Client, api_ser
     moved = ok(api.get(f"/campaigns/{campaign_id}/report"))
     assert (moved["plays"], moved["observations"]) == (report["plays"], report["observations"]) == (3, 3)
     assert read(api, campaign_id)["retention_days"] == 30
+
+
+@pytest.mark.parametrize("changes", [{}, {"retention_days": 8}, {"retention_days": 0}])
+def test_a_log_outlives_its_decisions(api: httpx.Client, changes: dict[str, Any]) -> None:
+    """A reward would be learned twice: its decision is there, and that it had a reward is not."""
+    ridge = {"algorithm": {"name": "linucb"}, "log_retention_days": 7}
+    reply = api.post("/campaigns", json=multi_armed(campaign_id="never-made", **ridge, **changes))
+    found = problem(reply, 422)["errors"][0]
+    assert (found["field"], "at least retention_days" in found["message"]) == ("log_retention_days", True)
+    campaign_id = create(api, multi_armed(**ridge, retention_days=3))
+    path = f"/campaigns/{campaign_id}"
+    assert problem(api.patch(path, json={"log_retention_days": 2}), 422)["errors"][0]["field"] == "log_retention_days"
+    problem(api.patch(path, json={"log_retention_days": 7, "retention_days": 8}), 422)
+    assert [read(api, campaign_id)[name] for name in ("retention_days", "log_retention_days")] == [3, 7]
+    ok(api.patch(path, json={"retention_days": 0, "log_retention_days": 0}))
+
+
+@pytest.mark.parametrize("days", [-1, 36_501, 1.5, "week", True])
+def test_a_log_is_kept_for_a_number_of_days(api: httpx.Client, days: Any) -> None:
+    """A typing error could replace everything."""
+    reply = api.post(
+        "/campaigns", json=multi_armed(campaign_id="never-made", retention_days=1, log_retention_days=days)
+    )
+    assert problem(reply, 422)["errors"][0]["field"] == "log_retention_days"
+
+
+def test_what_is_computed_from_the_whole_log_keeps_it(api: httpx.Client) -> None:
+    """There is no snapshot of the exact minimiser's state to begin with."""
+    exact = {"risk": {"measure": "expectile", "level": 0.1}, "algorithm": {"name": "linucb-cr", "exact_until": None}}
+    kept = {"retention_days": 3, "log_retention_days": 7}
+    body = multi_armed(campaign_id="never-made", **{**exact, **kept})
+    refused = problem(api.post("/campaigns", json=body), 422)
+    assert refused["errors"][0]["field"] == "log_retention_days"
+    campaign_id = create(api, multi_armed(**{**exact, "algorithm": {"name": "linucb-cr", "exact_until": 50}, **kept}))
+    refused = problem(api.patch(f"/campaigns/{campaign_id}", json={"algorithm": {"exact_until": None}}), 422)
+    assert refused["errors"][0]["field"] == "log_retention_days"

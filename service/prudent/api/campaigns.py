@@ -146,6 +146,7 @@ def campaign_routes(ledger: LedgerAccess, read: Reader, bodies: Bodies) -> APIRo
                 change.algorithm,
                 change.client_side,
                 change.retention_days,
+                change.log_retention_days,
             ),
             author_of(request),
         )

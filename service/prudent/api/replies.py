@@ -241,6 +241,7 @@ class CampaignReply(BaseModel):
     holdout: Holdout | None
     client_side: bool
     retention_days: int
+    log_retention_days: int
     seed: int
     log_candidates: bool
     status: Literal["active", "paused", "archived"]

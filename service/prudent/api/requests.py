@@ -238,6 +238,7 @@ class CampaignChange(Schema):
     algorithm: AlgorithmChange | None = None
     client_side: bool | None = None
     retention_days: Annotated[int, Field(ge=0, le=RETENTION_DAYS_MAX)] | None = None
+    log_retention_days: Annotated[int, Field(ge=0, le=RETENTION_DAYS_MAX)] | None = None
 
 
 class RestartRequest(Schema):

@@ -1,6 +1,7 @@
 """What a campaign is: its configuration, as requested and as resolved, and the policy that it describes."""
 
 from prudent.campaigns.configuration import (
+    CHANGEABLE,
     Algorithm,
     AlgorithmChange,
     ArmConfiguration,
@@ -19,6 +20,7 @@ from prudent.campaigns.vocabulary import Draft, Learned, Vocabulary
 from prudent.campaigns.warnings import configuration_warnings
 
 __all__ = [
+    "CHANGEABLE",
     "Algorithm",
     "AlgorithmChange",
     "ArmConfiguration",

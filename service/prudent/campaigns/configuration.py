@@ -304,6 +304,10 @@ class Holdout(Schema):
     ] = None
 
 
+CHANGEABLE = ("description", "client_side", "retention_days", "log_retention_days")
+"""What may change of a campaign, besides its status and the dials of its algorithm."""
+
+
 class CampaignConfiguration(Schema):
     """A campaign, as a request to create it. Only campaign_id, risk and model are required."""
 
@@ -327,6 +331,15 @@ class CampaignConfiguration(Schema):
             ge=0,
             le=RETENTION_DAYS_MAX,
             description="Decisions older than so many days are deleted; what was learned of them stays. 0: none is.",
+        ),
+    ] = 0
+    log_retention_days: Annotated[
+        int,
+        Field(
+            ge=0,
+            le=RETENTION_DAYS_MAX,
+            description="Rows of the log older than so many days are replaced by a snapshot of what was learned of "
+            "them. At least retention_days, which it needs. 0: none is.",
         ),
     ] = 0
     seed: Annotated[int, Field(ge=0, le=INTEGER_MAX, description="Breaks ties, together with the decision id.")] = 0

@@ -244,6 +244,18 @@ def _check_retention(resolved: CampaignConfiguration) -> None:
             f"must be 0 or at least {ceil(needed / 86_400)}: for so long reward.timeout_seconds, or two windows of "
             "assignment.sticky_seconds, may ask for a decision",
         )
+    if not resolved.log_retention_days:
+        return
+    if not 0 < days <= resolved.log_retention_days:
+        raise InvalidConfigurationError(
+            "log_retention_days",
+            "must be 0 or at least retention_days, which must not be 0: a decision that is kept needs its reward",
+        )
+    if resolved.algorithm.name == "linucb-cr" and resolved.algorithm.exact_until is None:
+        raise InvalidConfigurationError(
+            "log_retention_days",
+            "needs algorithm.exact_until or another algorithm: without it linucb-cr is computed from the whole log",
+        )
 
 
 def _check_holdout(resolved: CampaignConfiguration) -> None:

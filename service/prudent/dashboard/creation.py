@@ -39,6 +39,7 @@ SETTINGS: Mapping[str, Sequence[Field]] = {
         _number("assignment.sticky_seconds", "Sticky, in seconds", "For so long a subject keeps its arm."),
         _number("holdout.share", "Holdout", "Share of decisions that are not the policy's, as 0.1."),
         _number("retention_days", "Keep decisions, in days", "Older ones are deleted; empty keeps them."),
+        _number("log_retention_days", "Keep the log, in days", "Older rows become a snapshot; empty keeps them."),
         Field("holdout.arm_id", "Holdout's arm", help="Empty: any arm, drawn uniformly.", is_required=False),
     ),
     "Learning and exploration": (

@@ -32,7 +32,9 @@ def rules(configuration: CampaignConfiguration) -> list[Rule]:
     if configuration.client_side:
         found.append(("Flags", "web pages may evaluate it, with an evaluator's key"))
     if configuration.retention_days:
-        found.append(("Keeps", f"its decisions for {plural(configuration.retention_days, 'day')}"))
+        days, rows = configuration.retention_days, configuration.log_retention_days
+        log = f", and its log for {plural(rows, 'day')}" if rows else ""
+        found.append(("Keeps", f"its decisions for {plural(days, 'day')}{log}"))
     if configuration.log_candidates:
         found.append(("Log", "keeps all candidates of each decision"))
     return found

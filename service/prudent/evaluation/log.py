@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from prudent.campaigns import CampaignConfiguration
+from prudent.errors import InvalidCommandError
 from prudent.ledger.amendments import amendments_of
 from prudent.ledger.importing import BeginImport, Import, ImportDecisions, ImportObservations
-from prudent.store.log import fold_row
+from prudent.store.log import fold_row, is_beginning
 from prudent.store.tables import OBSERVATION, ArmRow, DecisionRow, LogRow
 from prudent.transfer.reading import ImportReader
 
@@ -49,6 +50,11 @@ def read_export(
         elif isinstance(step, ImportDecisions):
             decisions += step.rows
     assert begun is not None  # noqa: S101  # the reader raises for a file without a header
+    if rows and is_beginning(rows[0]):
+        raise InvalidCommandError(
+            f"the log begins with a snapshot in place of its first {rows[0].sequence} rows (log_retention_days): what "
+            "another policy would have learned of them is not known"
+        )
     return CampaignLog(begun.creation, begun.configuration, list(begun.arms), _as_corrected(rows), decisions)
 
 

@@ -174,8 +174,10 @@ def _change(command: ChangeCampaign, connection: Connection, now: int) -> Campai
     try:
         if command.algorithm is not None:
             changed = resolve_change(configuration, command.algorithm)
-        if command.retention_days is not None:
-            changed = resolve(changed.model_copy(update={"retention_days": command.retention_days}))
+        kept = {name: getattr(command, name) for name in ("retention_days", "log_retention_days")}
+        if any(days is not None for days in kept.values()):
+            days = {name: value for name, value in kept.items() if value is not None}
+            changed = resolve(changed.model_copy(update=days))
     except InvalidConfigurationError as error:
         raise InvalidCommandError(error.message, field=error.field) from None
     if command.algorithm is not None:
@@ -219,6 +221,12 @@ def _restart(command: RestartCampaign, connection: Connection, now: int) -> Camp
     if command.first > row.head:
         raise InvalidCommandError(
             f"must be at most {row.head}, the last row of the campaign's log; received {command.first}", field="from"
+        )
+    beginning = log.find_beginning(connection, row.key)
+    if beginning is not None and command.first <= beginning.sequence:
+        raise InvalidCommandError(
+            f"must be at least {beginning.sequence + 1}: a snapshot has replaced older rows; received {command.first}",
+            field="from",
         )
     append_setting(connection, row.key, {"restart": command.first}, now)
     return _record(connection, row.key)

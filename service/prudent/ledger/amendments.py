@@ -5,6 +5,7 @@ the start. So an amendment of what has been learned already makes a state useles
 row; see docs/decisions/0032-amendments.md for what that costs.
 """
 
+from base64 import b64decode, b64encode
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +14,9 @@ import orjson
 
 from prudent.campaigns import CampaignConfiguration
 from prudent.campaigns.values import EXACT_UNTIL_MAX
+from prudent.core.policy import Policy
+from prudent.core.snapshot import FORMAT_VERSION, unpack
+from prudent.store import log
 from prudent.store.log import FoldRow, is_erased, value_of
 from prudent.store.tables import CONFIGURATION
 
@@ -64,6 +68,9 @@ def amendments_of(rows: Iterable[FoldRow], until: int) -> Amendments:
             settings = settings_of(row)
             if "half_life" in settings:
                 continue
+            if log.SNAPSHOT in settings:
+                found.exact_until = settings[log.SNAPSHOT]["exact_until"]
+                continue
             found.first = settings.get("restart", found.first)
             found.exact_until = settings.get("exact_until", found.exact_until)
         elif row.decision_id is not None:  # otherwise of a subject, whose rows are no observations any more
@@ -76,10 +83,42 @@ def amendments_of(rows: Iterable[FoldRow], until: int) -> Amendments:
 def settings_of(row: FoldRow) -> dict[str, Any]:
     """What a row of the kind configuration sets.
 
-    `half_life`, 0 for none; `exact_until`, 0 for never; or `restart`, the first row that counts.
+    `half_life`, 0 for none; `exact_until`, 0 for never; `restart`, the first row that counts; or `snapshot`, what was
+    learned of the rows that this one has replaced, see `snapshot_of`.
     """
     settings: dict[str, Any] = orjson.loads(row.detail or "{}")
     return settings
+
+
+def snapshot_of(policy: Policy, exact_until: int | None) -> dict[str, Any] | None:
+    """What a log may begin with that has taught a policy so much; None while only the log itself says it.
+
+    exact_until: as amended.
+    """
+    dumped = policy.dump()
+    if dumped is None:
+        return None
+    state = b64encode(dumped).decode()
+    return {"format": FORMAT_VERSION, "exact_until": exact_until, "state": state}
+
+
+def begin(policy: Policy, snapshot: dict[str, Any]) -> None:
+    """Take over what a log begins with. Raises ValueError for what this version or this policy cannot read."""
+    if snapshot["format"] != FORMAT_VERSION:
+        raise ValueError(f"it is a snapshot of format {snapshot['format']}, and this version reads {FORMAT_VERSION}")
+    policy.load(b64decode(snapshot["state"], validate=True))
+
+
+def is_snapshot(row: FoldRow) -> bool:
+    """Whether a row says what a log may begin with, as far as can be told without the campaign."""
+    try:
+        snapshot = settings_of(row)[log.SNAPSHOT]
+        least, largest = _RANGES["exact_until"]
+        is_known = snapshot["exact_until"] is None or least <= snapshot["exact_until"] <= largest
+        unpack(b64decode(snapshot["state"], validate=True))
+    except (KeyError, TypeError, ValueError):
+        return False
+    return is_known and snapshot["format"] == FORMAT_VERSION and len(snapshot) == 3  # these three
 
 
 def is_setting(row: FoldRow) -> bool:

@@ -11,4 +11,5 @@ def columns_of(configuration: CampaignConfiguration) -> dict[str, Any]:
         "configuration": configuration.model_dump_json(),
         "client_side": int(configuration.client_side),
         "retention_days": configuration.retention_days,
+        "log_retention_days": configuration.log_retention_days,
     }

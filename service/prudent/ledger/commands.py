@@ -314,6 +314,7 @@ class ChangeCampaign(SingleCommand):
     algorithm: AlgorithmChange | None = None
     client_side: bool | None = None
     retention_days: int | None = None
+    log_retention_days: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -173,8 +173,8 @@ def _finish(step: FinishImport, connection: Connection, now: int) -> int:
     _keep(connection, step.key, now)
     campaigns.lock_heads(connection, [step.key])
     _refuse_taken(connection, step.campaign_id)
-    rows, last = log.count_rows(connection, step.key)
-    if (rows, last, decisions.count_rows(connection, step.key)) != (step.head, step.head, step.decisions):
+    is_whole = log.describe_gaps(connection, step.key, step.head) is None
+    if not is_whole or decisions.count_rows(connection, step.key) != step.decisions:
         raise ConflictError(
             "rows of the import are not there any more: the database was restored, or has failed over: import the file "
             "again"

@@ -26,6 +26,7 @@ from prudent.ledger.administration import Administration
 from prudent.ledger.basis import Basis, StaleDirectoryError
 from prudent.ledger.batch import Batch
 from prudent.ledger.commands import Command
+from prudent.ledger.compaction import Compaction
 from prudent.ledger.health import Health
 from prudent.ledger.importing import FinishImport
 from prudent.ledger.lending import Lending
@@ -66,6 +67,7 @@ class Ledger(LedgerAccess):
         self._states = States(limits.states_bytes_max)
         self._recent = RecentDecisions(RECENT_BYTES_MAX)
         self._maintenance = Maintenance(write, read, self._states, clock=clock, limits=limits)
+        self._compaction = Compaction(write, read, clock)
         self._lending = Lending(self._states, self._queue, read, clock, self._settle, self._count_fits)
         self._thread, self._stopping = threading.Thread(target=self._serve, name="ledger"), False
         self._health = Health(write, self._held)
@@ -176,6 +178,7 @@ class Ledger(LedgerAccess):
         key = self._maintenance.next_large()
         if key is not None and key not in self._lending.waiting:
             self._lending.lend(key, self._maintenance.write_large, None)
+        self._lending.aside(self._compaction.run)
         self._states.evict()
         self._health.probe()
         self._metrics.quarantined.set(len(self._states.quarantine.entries))

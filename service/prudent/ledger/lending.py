@@ -4,7 +4,7 @@ Meanwhile commands for that campaign wait, and those for others do not.
 """
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import structlog
@@ -56,6 +56,7 @@ class Lending:
         self._loader = ThreadPoolExecutor(1, thread_name_prefix="ledger-loader")
         self._borrower = ThreadPoolExecutor(1, thread_name_prefix="ledger-borrower")
         self._analyst = ThreadPoolExecutor(1, thread_name_prefix="ledger-analyst")
+        self._aside: Future[None] | None = None
 
     def shutdown(self) -> None:
         """End the threads, when nothing is lent."""
@@ -116,7 +117,18 @@ class Lending:
         """Have the database look at what an import has brought, in a thread that loads nothing meanwhile."""
         self._analyst.submit(self._analyse)
 
+    def aside(self, work: Callable[[], None]) -> None:
+        """Have work done that needs no state that is held, unless the last such work is still under way."""
+        if self._aside is None or self._aside.done():
+            self._aside = self._analyst.submit(self._do, work)
+
     # The other threads' side
+
+    def _do(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except Exception:
+            logger.exception("a chore failed")
 
     def _analyse(self) -> None:
         engine = create_read_engine(self._read.url)  # of its own: it may be at work when the others are given up

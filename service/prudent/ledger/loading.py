@@ -99,8 +99,8 @@ def learn(state: CampaignState, rows: Iterable[FoldRow]) -> None:
     following = iter(rows)
     if state.last is not None:
         first = next(following, None)
-        if first is not None and log.is_erased(first) and first != state.last:
-            raise AmendedError(f"row {first.sequence} of the log was erased")
+        if first is not None and first != state.last and (log.is_erased(first) or log.is_beginning(first)):
+            raise AmendedError(f"row {first.sequence} of the log was replaced")
         if first != state.last:
             raise AnotherDatabaseError(f"row {state.last.sequence} of the log of campaign {state.key} is another one")
     state.fold_all(following)
@@ -164,6 +164,9 @@ def report_losses(read: Engine, before: Held) -> None:
         for key, name, last in before.states:
             if last is None or log.read_page(connection, key, last.sequence - 1, last.sequence) == [last]:
                 continue
+            beginning = log.find_beginning(connection, key)
+            if beginning is not None and last.sequence <= beginning.sequence:
+                continue  # it was replaced
             # at least: rows that others had recorded since are unknown here, rows recorded anew hide the lost ones
             head = heads[key].head if key in heads else 0
             lost[name] = max(1, last.sequence - head)

@@ -20,7 +20,7 @@ from prudent.clock import DAY_US
 from prudent.core.budget import Spending
 from prudent.core.exploration import Scores
 from prudent.core.policy import Policy
-from prudent.ledger.amendments import AmendedError, Amendments, settings_of
+from prudent.ledger.amendments import AmendedError, Amendments, begin, settings_of
 from prudent.ledger.arms import Arm, Candidate
 from prudent.ledger.quarantine import BAD_ROWS, BadRowError, Quarantine
 from prudent.ledger.refusals import Refusals
@@ -203,6 +203,11 @@ class CampaignState:
         settings = settings_of(row) if row.kind == CONFIGURATION else {}
         if "half_life" in settings:
             self.policy.set_half_life(settings["half_life"])
+        elif log.SNAPSHOT in settings:
+            if self.sequence:
+                raise ValueError("a snapshot can only be the first row of a log")
+            if self.amendments is None or self.amendments.first <= row.sequence:
+                begin(self.policy, settings[log.SNAPSHOT])
         elif self.amendments is None or self.amendments.until < row.sequence:
             raise AmendedError(f"row {row.sequence} of the log amends earlier ones")
 

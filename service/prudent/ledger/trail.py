@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import orjson
 from sqlalchemy import Connection
 
+from prudent.campaigns import CHANGEABLE
 from prudent.ledger.administration import Administration, CampaignRecord, administer, find_record
 from prudent.ledger.commands import (
     AddArm,
@@ -120,7 +121,7 @@ def _settings(record: CampaignRecord) -> dict[str, Any]:
     """What may change of a campaign, by the names that a request has for it."""
     configuration = orjson.loads(record.row.configuration)
     algorithm = {f"algorithm.{name}": value for name, value in configuration["algorithm"].items()}
-    named = {name: configuration.get(name) for name in ("description", "client_side", "retention_days")}
+    named = {name: configuration.get(name) for name in CHANGEABLE}
     return {"status": record.row.status, **named, **algorithm}
 
 

@@ -34,7 +34,8 @@ LiveModel = Callable[[str], dict[str, Any] | None]
 class Verdict:
     """What was found of one campaign. observations: how many it has learned, all of them replayed.
 
-    digest: whether the log's running digest follows from its rows, and from which row on there is one.
+    digest: whether the log's running digest follows from its rows, and from which row on there is one. replaced: how
+    many rows were, by the snapshot with which the log begins.
     """
 
     campaign_id: str
@@ -42,6 +43,7 @@ class Verdict:
     digest: str = "not asked"
     snapshot: str = "none"
     live: str = "not asked"
+    replaced: int = 0
     faults: list[str] = field(default_factory=list)
 
 
@@ -84,6 +86,8 @@ def verify_campaign(
             return Verdict(campaign_id, 0, faults=["the campaign was deleted meanwhile"])
         verdict = Verdict(campaign_id, state.target)
         verdict.faults += log.find_faults(connection, key, state.head)
+        beginning = log.find_beginning(connection, key)
+        verdict.replaced = 0 if beginning is None else beginning.sequence
         stored = categories.read_categories(connection, [key])[key]
         verdict.faults += state.reader.faults_of(stored)
         if deep:

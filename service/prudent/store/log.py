@@ -3,20 +3,22 @@
 Each row carries a digest of itself and of the digest before it, so that a row that was changed, lost or moved after it
 was appended is found: by itself, or by the row that follows it. It is no signature; whoever can write rows can compute
 it. Rows of a version that had no digests have none, and the next row begins anew. Of a row that was erased, only its
-place and its digest are left: the row after it still follows from them.
+place and its digest are left: the row after it still follows from them. The same goes for the snapshot with which a log
+begins whose older rows were replaced by it.
 """
 
 import struct
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from hashlib import blake2b
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 from sqlalchemy import Connection, and_, bindparam, delete, func, insert, literal_column, select, text, update
 
 from prudent.store.statements import Insertion, Lookup, PairLookup
 from prudent.store.tables import (
+    CONFIGURATION,
     ERASURE,
     OBSERVATION,
     DecisionKey,
@@ -31,8 +33,12 @@ from prudent.store.tables import (
 
 PAGE_ROWS = 5_000
 DIGEST_BYTES = 16
+SEQUENCE_MAX = 2**63 - 1
 _PACK = struct.Struct("<dd").pack
 _NAN = float("nan")
+SNAPSHOT = "snapshot"
+"""The setting of a row with which a log begins."""
+_BEGINNING = f'{{"{SNAPSHOT}":'
 
 
 class FoldRow(NamedTuple):
@@ -127,6 +133,17 @@ def is_erased(row: LogRow | FoldRow) -> bool:
     return row.kind == ERASURE and row.decision_id is None and row.detail is None
 
 
+def begin_with(row: LogRow, state: dict[str, Any]) -> LogRow:
+    """What replaces a row and those before it: their last place and digest, and a snapshot of what they have taught."""
+    detail = orjson.dumps({SNAPSHOT: state}).decode()
+    return erased(row)._replace(kind=CONFIGURATION, observed_at=row.observed_at, detail=detail)
+
+
+def is_beginning(row: LogRow | FoldRow) -> bool:
+    """Whether a row is the snapshot with which a log begins."""
+    return row.kind == CONFIGURATION and row.detail is not None and row.detail.startswith(_BEGINNING)
+
+
 def find_changed(rows: Sequence[LogRow], before: bytes | None) -> list[int]:
     """Sequence numbers of rows whose digest does not follow from them and the digest before them.
 
@@ -137,6 +154,8 @@ def find_changed(rows: Sequence[LogRow], before: bytes | None) -> list[int]:
         try:
             if is_erased(row):
                 is_changed = row != erased(row)
+            elif is_beginning(row):
+                is_changed = before is not None
             else:
                 is_changed = row.digest is not None and row.digest != digest_of(before, row)
         except (TypeError, struct.error):  # SQLite returns text where a number was, if that is what the page says
@@ -245,11 +264,23 @@ def read_log(connection: Connection, key: int, after: int, until: int) -> Iterat
         after = page[-1].sequence
 
 
-def count_rows(connection: Connection, key: int) -> tuple[int, int]:
-    """Rows of a campaign's log, and the last sequence number among them; 0 for none."""
-    statement = select(func.count(), func.coalesce(func.max(observations.c.sequence), 0))
-    rows, last = connection.execute(statement.where(observations.c.key == key)).one()
-    return int(rows), int(last)
+def find_beginning(connection: Connection, key: int) -> LogRow | None:
+    """The snapshot with which a campaign's log begins, if its older rows were replaced by one."""
+    first = next(iter(read_rows(connection, key, 0, SEQUENCE_MAX, 1)), None)
+    return first if first is not None and is_beginning(first) else None
+
+
+def describe_gaps(connection: Connection, key: int, head: int) -> str | None:
+    """What is wrong with the sequence numbers of a log up to its head; None if they are whole."""
+    statement = select(func.count(), func.min(observations.c.sequence), func.max(observations.c.sequence))
+    count, first, last = connection.execute(
+        statement.where(observations.c.key == key, observations.c.sequence <= head)
+    ).one()
+    beginning = find_beginning(connection, key)
+    should = 1 if beginning is None else beginning.sequence
+    if head and (count, first, last) != (head - should + 1, should, head):
+        return f"the log should be {should} to {head}, but has {count} rows from {first} to {last}"
+    return None
 
 
 def count_warm_starts(connection: Connection, key: int) -> dict[str, int]:
@@ -295,13 +326,9 @@ def find_faults(connection: Connection, key: int, head: int) -> list[str]:
     """What contradicts the promises in one campaign's log: gaps, and rewards without a decision or of another one."""
     faults = []
     is_key = observations.c.key == key
-    count, first, last = connection.execute(
-        select(func.count(), func.min(observations.c.sequence), func.max(observations.c.sequence)).where(
-            is_key, observations.c.sequence <= head
-        )
-    ).one()
-    if head and (count, first, last) != (head, 1, head):
-        faults.append(f"the log should be 1 to {head}, but has {count} rows from {first} to {last}")
+    gaps = describe_gaps(connection, key, head)
+    if gaps is not None:
+        faults.append(gaps)
     if connection.dialect.name == "postgresql":
         # two indexes begin with the key; before a table is analysed they cost the same, and a loop over the wrong one
         # reads all decisions of the campaign for each reward

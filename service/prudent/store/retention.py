@@ -1,20 +1,31 @@
-"""Statements that delete decisions which a campaign keeps no longer. Rewards stay in the log, without their decisions.
+"""Statements that delete what a campaign keeps no longer: decisions, and rows of the log that a snapshot replaces.
 
-``campaigns.pruned`` counts the rewards whose decision has gone so: `verify` finds a fault in every further one.
+``campaigns.pruned`` counts the rewards in the log whose decision has gone so: `verify` finds a fault in every further
+one.
 """
 
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, delete, func, select, update
+from sqlalchemy import Column, Connection, delete, func, select, update
 
-from prudent.store.log import IS_OBSERVATION
-from prudent.store.tables import campaigns, decisions, observations
+from prudent.store.log import IS_OBSERVATION, IS_OF_DECISION, append
+from prudent.store.tables import LogRow, campaigns, decisions, observations
 
 
 def find_retaining(connection: Connection, after: int, limit: int) -> list[tuple[int, int]]:
     """Key and retention_days of the next campaigns that do not keep their decisions for ever, after a key."""
-    statement = select(campaigns.c.key, campaigns.c.retention_days).where(
-        campaigns.c.retention_days > 0, campaigns.c.key > after, campaigns.c.campaign_id.is_not(None)
+    return _find(connection, campaigns.c.retention_days, after, limit)
+
+
+def find_compacting(connection: Connection, after: int, limit: int) -> list[tuple[int, int]]:
+    """Key and log_retention_days of the next campaigns that do not keep their log for ever, after a key."""
+    return _find(connection, campaigns.c.log_retention_days, after, limit)
+
+
+def _find(connection: Connection, days: Column[int], after: int, limit: int) -> list[tuple[int, int]]:
+    # who does not keep the log does not keep decisions either, by which there is an index
+    statement = select(campaigns.c.key, days).where(
+        campaigns.c.retention_days > 0, days > 0, campaigns.c.key > after, campaigns.c.campaign_id.is_not(None)
     )
     return [(row[0], row[1]) for row in connection.execute(statement.order_by(campaigns.c.key).limit(limit))]
 
@@ -42,3 +53,19 @@ def add_pruned(connection: Connection, key: int, count: int) -> None:
     if count:
         statement = update(campaigns).where(campaigns.c.key == key)
         connection.execute(statement.values(pruned=campaigns.c.pruned + count))
+
+
+def compact(connection: Connection, beginning: LogRow) -> None:
+    """Replace the rows of a log up to this one's place by it. The campaign's head is locked."""
+    is_old = (observations.c.key == beginning.key) & (observations.c.sequence <= beginning.sequence)
+    orphans = (
+        select(func.count())
+        .select_from(observations.outerjoin(decisions, IS_OF_DECISION))
+        .where(is_old, IS_OBSERVATION, observations.c.decision_id.is_not(None), decisions.c.decision_id.is_(None))
+    )
+    gone = connection.execute(orphans).scalar_one()
+    connection.execute(delete(observations).where(is_old))
+    append(connection, [beginning])
+    if gone:
+        counted = update(campaigns).where(campaigns.c.key == beginning.key, campaigns.c.pruned >= gone)
+        connection.execute(counted.values(pruned=campaigns.c.pruned - gone))

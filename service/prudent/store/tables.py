@@ -198,6 +198,7 @@ campaigns = Table(
     Column("subject_key", LargeBinary),  # what subjects are digested with; null before the first
     Column("client_side", Integer, nullable=False, server_default="0"),  # 1 or 0, as its configuration says
     Column("retention_days", Integer, nullable=False, server_default="0"),  # likewise
+    Column("log_retention_days", Integer, nullable=False, server_default="0"),  # likewise
     Column("pruned", BigInteger, nullable=False, server_default="0"),  # rewards whose decision retention has deleted
     CheckConstraint("status IN ('active', 'paused', 'archived', 'deleted')", name="status"),
     Index("uq_campaigns_campaign_id", "campaign_id", unique=True),

@@ -160,11 +160,13 @@ class Export:
 
     def _log_page(self, connection: Connection) -> bytes:
         rows = log.read_rows(connection, self._row.key, self._sequence, self._row.head, PAGE_ROWS)
-        if [row.sequence for row in rows] != list(
-            range(self._sequence + 1, self._sequence + 1 + len(rows))
-        ) or not rows:
+        first = self._sequence + 1
+        if rows and not self._sequence and log.is_beginning(rows[0]):
+            first = rows[0].sequence
+        if [row.sequence for row in rows] != list(range(first, first + len(rows))) or not rows:
             raise CampaignGoneError(
-                "rows of the campaign's log are missing: it was deleted during the export, or run prudent verify"
+                "rows of the campaign's log are missing: it was deleted during the export, or a snapshot has replaced "
+                "them: begin again, or run prudent verify"
             )
         self._sequence = rows[-1].sequence
         return b"".join(lines.write_observation(row, self._show) for row in rows)

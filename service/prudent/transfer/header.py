@@ -2,7 +2,14 @@
 
 from pydantic import ValidationError
 
-from prudent.campaigns import AlgorithmChange, CampaignConfiguration, InvalidConfigurationError, resolve, with_rule
+from prudent.campaigns import (
+    CHANGEABLE,
+    AlgorithmChange,
+    CampaignConfiguration,
+    InvalidConfigurationError,
+    resolve,
+    with_rule,
+)
 from prudent.campaigns.values import RepeatedNameError, refuse_repeated_names
 from prudent.errors import InvalidCommandError
 from prudent.transfer import lines
@@ -74,5 +81,5 @@ def check_header(header: Header) -> None:
 def _as_changed(creation: CampaignConfiguration, configuration: CampaignConfiguration) -> CampaignConfiguration:
     """The creation with the changes that a campaign allows, as far as the configuration has them."""
     dials = {name: getattr(configuration.algorithm, name) for name in AlgorithmChange.model_fields}
-    changes = {name: getattr(configuration, name) for name in ("description", "client_side", "retention_days")}
+    changes = {name: getattr(configuration, name) for name in CHANGEABLE}
     return resolve(creation.model_copy(update=changes | {"algorithm": creation.algorithm.model_copy(update=dials)}))

@@ -164,7 +164,7 @@ class AmendmentLine(Schema):
     arm_id: Annotated[str, StringConstraints(max_length=128)]
     reward: RewardValue
     observed_at: Instant
-    detail: Annotated[str, StringConstraints(min_length=1, max_length=500)] | None
+    detail: Annotated[str, StringConstraints(min_length=1)] | None
     digest: Hexadecimal | None
 
 

@@ -21,9 +21,9 @@ from prudent.campaigns.configuration import SharedModel
 from prudent.campaigns.resolution import arm_row, check_size
 from prudent.campaigns.values import RepeatedNameError, check_value, refuse_repeated_names
 from prudent.errors import InvalidCommandError
-from prudent.ledger.amendments import is_setting
+from prudent.ledger.amendments import is_setting, is_snapshot
 from prudent.ledger.importing import BeginImport, FinishImport, Import, ImportDecisions, ImportObservations
-from prudent.store.log import digest_of, erased, fold_row, is_erased
+from prudent.store.log import digest_of, erased, fold_row, is_beginning, is_erased
 from prudent.store.statements import features_to_bytes
 from prudent.store.tables import EVENT_PREFIX, ArmRow, CategoryRow, DecisionRow, LogRow
 from prudent.transfer import lines
@@ -41,6 +41,8 @@ from prudent.transfer.lines import (
 )
 
 SLICE_ROWS = 500
+DETAIL_MAX = 500
+"""Characters, but of a snapshot's."""
 SLICE_BYTES = 2**20
 """Bytes of lines after which a slice is full, whatever its number of rows."""
 LINE_FIELDS_MAX = 20_000
@@ -251,16 +253,20 @@ class CampaignFile:
 
     def add_amendment(self, found: AmendmentLine, key: int, line: int) -> LogRow:
         """The row. Raises DamagedFileError if it does not continue the log, or says nothing that can be folded."""
+        row = lines.amendment_row(found, key)
+        if is_beginning(row):
+            return self._begin_with(row, line)
         self._check_sequence(found.sequence, line)
         is_of_subject = found.kind == "erasure" and found.decision_id is None
         if (found.decision_id is None) != (found.kind == "configuration") and not is_of_subject:
             raise DamagedFileError(line, "decision_id: required for a correction, and not allowed for a configuration")
         self._check_bounds(found.reward if found.kind == "correction" else None, line)
-        row = lines.amendment_row(found, key)
         if is_erased(row):
             return self._keep_erased(row, line)
         if found.detail is None:
             raise DamagedFileError(line, "detail: required, except for what is left of an erased row")
+        if len(found.detail) > DETAIL_MAX:
+            raise DamagedFileError(line, f"detail: has more than {DETAIL_MAX} characters")
         if found.kind == "configuration" and not is_setting(fold_row(row)):
             raise DamagedFileError(line, "detail: is not a setting that a campaign can have")
         return self._continue(row, line)
@@ -269,8 +275,19 @@ class CampaignFile:
         """The row, whose digest follows from nothing that is left; the next row's follows from it."""
         if row != erased(row):
             raise DamagedFileError(line, "is of an erased row, of which only its sequence and digest may be left")
+        return self._keep(row)
+
+    def _begin_with(self, row: LogRow, line: int) -> LogRow:
+        """The row, which has replaced those before it."""
+        if self._head or not 1 <= row.sequence <= self._header.head:
+            raise DamagedFileError(line, "detail: only the first row of a log can be a snapshot")
+        if not is_snapshot(fold_row(row)) or (row.decision_id, row.arm_id, row.reward) != (None, "", 0.0):
+            raise DamagedFileError(line, "detail: is not a snapshot that this version can read")
+        return self._keep(row)
+
+    def _keep(self, row: LogRow) -> LogRow:
         self._before = self._digest = row.digest
-        self._head += 1
+        self._head = row.sequence
         return row
 
     def _check_sequence(self, sequence: int, line: int) -> None:

@@ -1,0 +1,125 @@
+"""Old rows of logs, replaced by a snapshot of what they have taught.
+
+The state up to the last old row is computed from the log itself, with all amendments so far, as a loader computes it.
+What is learned from the snapshot on is then what the whole log would teach; see docs/decisions/0050-compaction.md.
+"""
+
+import time
+from collections.abc import Iterator
+
+import structlog
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import SQLAlchemyError
+
+from prudent.clock import DAY_US, Clock
+from prudent.ledger.amendments import snapshot_of
+from prudent.ledger.loading import open_state
+from prudent.ledger.quarantine import BAD_ROWS
+from prudent.ledger.state import CampaignState
+from prudent.store import campaigns, log, retention
+from prudent.store.campaigns import Standing
+from prudent.store.tables import LogRow
+
+logger = structlog.get_logger(__name__)
+
+CAMPAIGNS = 50
+"""Looked at in one round."""
+ROWS = 2_000
+"""Replaced in one transaction, except where the estimator's state only begins to be one later."""
+STATE_BYTES_MAX = 2 * 2**20
+"""Of a snapshot: a larger one would be written again with every thousand rows, and fit no line of an export."""
+REST_SECONDS = 3_600.0
+"""Before a log is looked at again that could not be replaced."""
+
+
+class Compaction:
+    """Rounds for a thread of its own. Each is safe to skip, to repeat and to run on several workers at once."""
+
+    def __init__(self, write: Engine, read: Engine, clock: Clock) -> None:
+        self._write, self._read, self._clock = write, read, clock
+        self._key = 0
+        """The campaign up to which logs have been looked at."""
+        self._resting: dict[int, float] = {}
+
+    def run(self) -> None:
+        """Replace the oldest rows of the next campaign that has any to replace."""
+        try:
+            with self._read.connect() as connection:
+                now = campaigns.read_clock(connection) or self._clock()
+                found = retention.find_compacting(connection, self._key, CAMPAIGNS)
+            for key, days in found:
+                before = (now // DAY_US - days) * DAY_US  # whole days, so that not each row has its own transaction
+                if self._resting.get(key, 0.0) < time.monotonic() and self._compact(key, before):
+                    return  # the next round goes on with this one
+                self._key = key
+            if len(found) < CAMPAIGNS:
+                self._key = 0
+        except SQLAlchemyError as error:
+            logger.warning("the compaction of logs is postponed", error=type(error).__name__)
+
+    def _compact(self, key: int, before: int) -> bool:
+        """Replace rows that were observed before an instant, if there are any; whether it has."""
+        with self._read.connect() as connection:
+            standing = campaigns.read_standings(connection, [key]).get(key)
+            # what amends a paused campaign's log is not learned before it goes on
+            if standing is None or standing.learn_limit is not None or not _has_old(connection, standing, before):
+                return False
+            beginning = self._begin(connection, standing, before)
+            amendments = log.read_amendments(connection, key, standing.head)
+        if beginning is None:
+            self._resting[key] = time.monotonic() + REST_SECONDS
+            return False
+        with self._write.begin() as connection:
+            campaigns.lock_heads(connection, [key])
+            now = campaigns.read_standings(connection, [key]).get(key)
+            if now is None or (now.epoch, now.learn_limit) != (standing.epoch, None):
+                return False
+            if log.read_amendments(connection, key, now.head) != amendments:
+                return False
+            retention.compact(connection, beginning)
+        logger.info("a snapshot has replaced rows of a log", campaign_id=standing.campaign_id, until=beginning.sequence)
+        return True
+
+    def _begin(self, connection: Connection, standing: Standing, before: int) -> LogRow | None:
+        """What is to replace the old rows; None if nothing can."""
+        try:
+            state = open_state(connection, standing)
+            last = None if state is None else _fold(state, _old_rows(connection, standing, before))
+        except BAD_ROWS as error:
+            logger.error("a log cannot be compacted", campaign_id=standing.campaign_id, error=str(error))
+            return None
+        if state is None or last is None or not state.policy.estimator.is_sane():
+            return None
+        snapshot = snapshot_of(state.policy, None if state.amendments is None else state.amendments.exact_until)
+        if snapshot is None or len(snapshot["state"]) > STATE_BYTES_MAX:
+            return None
+        return log.begin_with(last, snapshot)
+
+
+def _fold(state: CampaignState, rows: Iterator[LogRow]) -> LogRow | None:
+    """Learn old rows; the last one, or None if some have changed since they were appended."""
+    last: LogRow | None = None
+    for count, row in enumerate(rows):
+        if count >= ROWS and state.policy.estimator.has_snapshots:
+            break
+        if log.find_changed([row], None if last is None else last.digest):
+            return None  # the scrubber tells of it, and the rows are the evidence
+        state.fold_all([log.fold_row(row)])
+        last = row
+    return last
+
+
+def _has_old(connection: Connection, standing: Standing, before: int) -> bool:
+    """Whether the first row that is not replaced yet is old."""
+    rows = [row for row in log.read_rows(connection, standing.key, 0, standing.head, 2) if not log.is_beginning(row)]
+    return bool(rows) and rows[0].observed_at < before
+
+
+def _old_rows(connection: Connection, standing: Standing, before: int) -> Iterator[LogRow]:
+    after = 0
+    while page := log.read_rows(connection, standing.key, after, standing.head, ROWS):
+        for row in page:
+            if row.observed_at >= before:
+                return
+            yield row
+        after = page[-1].sequence
