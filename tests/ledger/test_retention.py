@@ -94,20 +94,24 @@ def test_what_came_of_a_decision_that_has_gone_can_be_repeated_and_corrected(
     assert [(one.observations, one.faults) for one in verify(worker.read)] == [(4, [])]
 
 
-def test_a_decision_is_too_old_before_it_is_deleted(make_worker: Callable[..., Worker]) -> None:
+def test_a_decision_is_too_old_before_it_is_deleted(
+    make_worker: Callable[..., Worker], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whether a late reward is learned would depend on when a worker comes to delete its decision."""
+    monkeypatch.setattr(ledger, "MAINTENANCE_SECONDS", 60.0)
     worker = make_worker()
-    worker.create("brief", retention_days=30, reward=WITH_DEADLINE)
-    worker.create("later", retention_days=30)
-    worker.run(*(Select(name, decision_id=one) for name, one in (("brief", "old"), ("brief", "new"), ("later", "x"))))
+    worker.create("brief", retention_days=30)
+    worker.run(*(Select("brief", decision_id=one) for one in ("old", "new")))
     worker.stop()
-    age(worker, 31, "old", "x")
+    age(worker, 31, "old")
     worker = make_worker()
     for command in (Reward("old", 1.0), Activate("old")):
         with pytest.raises(NotFoundError, match="no such decision"):
             worker.one(command)
+    with pytest.raises(ConflictError, match="kept no longer"):
+        worker.one(Select("brief", decision_id="old"))
     assert worker.one(Reward("new", 1.0)).sequence == 1
-    wait_for(lambda: kept(worker) == ["new", "old"])  # the old one stays until its default reward has been learned
+    assert kept(worker) == ["new", "old"]
 
 
 def test_the_default_reward_is_learned_before_its_decision_goes(make_worker: Callable[..., Worker]) -> None:
@@ -177,4 +181,78 @@ def test_a_missing_decision_is_still_a_fault(make_worker: Callable[..., Worker])
     wait_for(lambda: kept(worker) == ["d1", "d2"])
     with worker.write.begin() as connection:
         connection.execute(text("DELETE FROM decisions WHERE decision_id = 'd1'"))
+    assert [one.faults for one in verify(worker.read)] == [["1 rewards name a decision that is not there"]]
+
+
+def test_an_id_is_not_used_again(make_worker: Callable[..., Worker]) -> None:
+    """The new decision would have the old reward, of another arm, and its own could never be recorded."""
+    worker = make_worker()
+    worker.create("brief", retention_days=30)
+    worker.run(*(Select("brief", decision_id=one) for one in ("rewarded", "silent", "young")))
+    worker.one(Reward("rewarded", 1.0))
+    worker.stop()
+    age(worker, 31, "rewarded", "silent")
+    worker = make_worker()
+    wait_for(lambda: kept(worker) == ["young"])
+    with pytest.raises(ConflictError, match="kept no longer") as refused:
+        worker.one(Select("brief", decision_id="rewarded"))
+    assert refused.value.field == "decision_id"
+    worker.run(Select("brief", decision_id="young"), Select("brief", decision_id="silent"))
+    assert not worker.one(Reward("silent", 2.0)).duplicate  # nothing is left of the first one of this id
+    assert [(one.observations, one.faults) for one in verify(worker.read)] == [(2, [])]
+
+
+def test_a_deadline_is_kept_longer_than_a_decision(make_worker: Callable[..., Worker]) -> None:
+    """A decision that was shown late would learn its default, whatever came of it before its deadline."""
+    worker = make_worker()
+    worker.create("brief", retention_days=30, reward={"timeout_seconds": 29 * 86_400.0, "default": -5.0})
+    worker.run(*(Select("brief", decision_id=one, is_deferred=True) for one in ("shown", "never-shown")))
+    worker.stop()
+    age(worker, 25)
+    worker = make_worker()
+    worker.one(Activate("shown"))
+    worker.stop()
+    age(worker, 6)
+    worker = make_worker()
+    wait_for(lambda: kept(worker) == ["shown"])
+    assert not worker.one(Reward("shown", 7.0)).duplicate
+    wait_for(lambda: kept(worker) == [])
+    assert worker.one(Reward("shown", 7.0, campaign_id="brief")).duplicate
+
+
+def test_an_erasure_does_not_warm_up_again(make_worker: Callable[..., Worker]) -> None:
+    """One request to be forgotten would have everybody else get an arm that nobody wants."""
+    worker = make_worker()
+    settings = {"assignment": {"sticky_seconds": 86_400}, "algorithm": {"name": "linucb", "warmup": 3}}
+    worker.create("brief", retention_days=30, **settings)
+    for number in range(10):
+        worker.one(Select("brief", subject=f"u{number}", eligible=frozenset("ab"[number % 2])))
+        worker.one(Reward(None, 1.0, campaign_id="brief", subject=f"u{number}"))
+    worker.stop()
+    age(worker, 31)
+    worker = make_worker()
+    wait_for(lambda: kept(worker) == [])
+    worker.one(Select("brief", subject="new", eligible=frozenset("a")))
+    ids = find_decisions_of(worker.read.connect, "brief", "new")
+    assert worker.administer(EraseDecisions("brief", ids)).decisions == 1
+    assert worker.one(Select("brief")).row.reason != "warmup"
+
+
+def test_what_is_erased_after_it_was_deleted_hides_no_loss(make_worker: Callable[..., Worker]) -> None:
+    """`verify` would be content with as many lost decisions as subjects that were erased."""
+    worker = make_worker()
+    worker.create("brief", retention_days=30, assignment={"sticky_seconds": 86_400})
+    for subject in ("ada", "ben"):
+        worker.one(Select("brief", subject=subject))
+        worker.one(Reward(None, 1.0, campaign_id="brief", subject=subject))
+    worker.stop()
+    age(worker, 31)
+    worker = make_worker()
+    wait_for(lambda: kept(worker) == [])
+    worker.run(Select("brief", decision_id="lost"))
+    worker.one(Reward("lost", 1.0))
+    worker.administer(EraseDecisions("brief", find_decisions_of(worker.read.connect, "brief", "ada")))
+    assert [one.faults for one in verify(worker.read)] == [[]]
+    with worker.write.begin() as connection:
+        connection.execute(text("DELETE FROM decisions WHERE decision_id = 'lost'"))
     assert [one.faults for one in verify(worker.read)] == [["1 rewards name a decision that is not there"]]

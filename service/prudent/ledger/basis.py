@@ -89,7 +89,7 @@ class Basis:
         self._read_standings(learning | others)
         self._bring_up_to_date()
         self._find_later_decisions(commands)
-        self._find_rewards()
+        self._find_rewards(commands)
 
     def name_of(self, key: int) -> str | None:
         """The campaign's public id; None once it is deleted."""
@@ -356,5 +356,14 @@ class Basis:
             self.subject_keys[state.key], subject, sticky_seconds, self.now if at is None else min(at, self.now)
         )
 
-    def _find_rewards(self) -> None:
-        self.recorded = log.find_observations(self.connection, self._rewarded)
+    def _find_rewards(self, commands: Sequence[Command]) -> None:
+        """Of rewards, and of selects whose decision may have been made and deleted."""
+        wanted = set(self._rewarded)
+        for command in commands:
+            key = self.keys.get(command.campaign_id or "")
+            state = None if key is None else self.touched.get(key)
+            if isinstance(command, Select) and state is not None and command.decision_id is not None:
+                identity = state.key, command.decision_id
+                if state.configuration.retention_days and identity not in self.decisions:
+                    wanted.add(identity)
+        self.recorded = log.find_observations(self.connection, wanted)

@@ -193,7 +193,14 @@ class Batch:
             new_id = self._new_id(state.key)
             return selection.select(state, request, new_id, None, self.basis.now, self.writes, draft=draft)
         digest = request.digest()
-        earlier = self._decision((state.key, command.decision_id))
+        identity = state.key, command.decision_id
+        earlier = self._decision(identity)
+        is_too_old = earlier is not None and not state.keeps(earlier, self.basis.now)
+        if is_too_old or (earlier is None and self._recorded_reward(identity) is not None):
+            raise ConflictError(
+                "was already used, for a decision that is kept no longer: each decision needs one of its own",
+                field="decision_id",
+            )
         if earlier is None:
             decision_id = command.decision_id
             return selection.select(state, request, decision_id, digest, self.basis.now, self.writes, draft=draft)
@@ -224,7 +231,7 @@ class Batch:
         state, decision, recorded = self._found(command.decision_id, command)
         if recorded is not None:
             return rewards.repeat_reward(state, command, recorded)
-        if decision is None or not state.keeps(decision.created_at, self.basis.now):
+        if decision is None or not state.keeps(decision, self.basis.now):
             raise self._missing(command.decision_id, command, state)
         receipt = rewards.reward(state, command, decision, self.basis.now, self.writes)
         if command.author is not None:
@@ -262,7 +269,7 @@ class Batch:
     def _activate(self, command: Activate) -> Result:
         state, decision, recorded = self._found(command.decision_id, command)
         if recorded is None:
-            if decision is None or not state.keeps(decision.created_at, self.basis.now):
+            if decision is None or not state.keeps(decision, self.basis.now):
                 raise self._missing(command.decision_id, command, state)
             if decision.activated_at == NOT_ACTIVATED:
                 rewards.activate(state, decision, self.basis.now, self.writes)

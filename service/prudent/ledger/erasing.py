@@ -4,20 +4,23 @@ The rows of the log keep their places, and the digests from which those of the n
 is overwritten. A row at the end of the log tells that there was an erasure, so every worker folds the log anew.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import chain
 
 from sqlalchemy import Connection
 
+from prudent.campaigns import stored
 from prudent.ledger.commands import EraseDecisions
 from prudent.ledger.correcting import append_row
 from prudent.ledger.missing import no_campaign
 from prudent.ledger.outcomes import ErasureReceipt
 from prudent.ledger.subjects import digest_of
-from prudent.store import campaigns, decisions, log
+from prudent.store import campaigns, decisions, log, retention
+from prudent.store.campaigns import CampaignRow
 from prudent.store.decisions import SUBJECT_PREFIX, Place
 from prudent.store.read_pool import Connect
-from prudent.store.tables import ERASURE, LogRow
+from prudent.store.tables import ERASURE, OBSERVATION, LogRow
 
 PAGE_ROWS = 5_000
 """Decisions, or rows of the log, that are looked at in one transaction."""
@@ -57,27 +60,35 @@ def erase(command: EraseDecisions, connection: Connection, now: int) -> ErasureR
         raise no_campaign(connection, command.campaign_id)
     key = found.key
     campaigns.lock_heads(connection, [key])
-    stored = decisions.find_decisions(connection, [(key, decision_id) for decision_id in command.decision_ids])
+    kept = decisions.find_decisions(connection, [(key, decision_id) for decision_id in command.decision_ids])
     rows = log.find_rows(connection, key, command.decision_ids)
-    if not stored and not rows:
+    if not kept and not rows:
         return ErasureReceipt(command.campaign_id, 0, 0)
     log.overwrite(connection, map(log.erased, rows))
-    decisions.delete_decisions(connection, stored)
-    _lower_plays(connection, key, {row.arm_id for row in stored.values()})
+    decisions.delete_decisions(connection, kept)
+    pruned = [row for row in rows if row.kind == OBSERVATION and (key, row.decision_id) not in kept]
+    retention.add_pruned(connection, key, -len(pruned))
+    _lower_plays(connection, found, Counter(row.arm_id for row in kept.values()))
     if rows:
         log.delete_snapshot(connection, key)
-    detail = f"of a subject: {len(stored)} decisions, {len(rows)} rows of the log"
+    detail = f"of a subject: {len(kept)} decisions, {len(rows)} rows of the log"
     campaigns.update_campaign(connection, key, {})  # what workers hold is looked at again, also of a paused campaign
     append_row(connection, LogRow(key, 0, ERASURE, None, None, "", b"", 0.0, "reward", None, now, None, detail))
-    return ErasureReceipt(command.campaign_id, len(stored), len(rows))
+    return ErasureReceipt(command.campaign_id, len(kept), len(rows))
 
 
-def _lower_plays(connection: Connection, key: int, erased: set[str]) -> None:
-    """Plays are counted in the warm-up only: an arm that has fewer left than were counted has these."""
+def _lower_plays(connection: Connection, campaign: CampaignRow, erased: Counter[str]) -> None:
+    """Plays are counted in the warm-up only: an arm that has fewer left than were counted has these.
+
+    Where old decisions are deleted nobody can count what is left: an arm whose warm-up is over has been played enough.
+    """
+    key, configuration = campaign.key, stored(campaign.configuration)
     for arm in campaigns.read_arms(connection, [key])[key]:
-        if arm.arm_id not in erased:
+        is_over = configuration.retention_days and arm.plays >= configuration.algorithm.warmup
+        if arm.arm_id not in erased or is_over:
             continue
         plays = decisions.count_plays_of(connection, key, arm.arm_id, arm.plays)
         if plays < arm.plays:
             plays += log.count_warm_starts(connection, key).get(arm.arm_id, 0)
+            plays = max(plays, arm.plays - erased[arm.arm_id])  # others may have been deleted
             campaigns.update_arm(connection, key, arm.position, {"plays": min(plays, arm.plays)})

@@ -99,10 +99,10 @@ class CampaignState:
         """The head at the pause; None while learning."""
         return self.standing.learn_limit
 
-    def keeps(self, created_at: int, now: int) -> bool:
-        """Whether a decision of that time is one that the campaign still has, deleted already or not."""
+    def keeps(self, decision: DecisionRow, now: int) -> bool:
+        """Whether the campaign still has a decision, deleted already or not: it is young enough, or has a deadline."""
         days = self.configuration.retention_days
-        return days == 0 or created_at >= now - days * DAY_US
+        return days == 0 or decision.created_at >= now - days * DAY_US or (decision.due_at or 0) > now
 
     @property
     def anchor(self) -> int:

@@ -49,9 +49,9 @@ def prune(connection: Connection, key: int, ids: Sequence[str]) -> None:
 
 
 def add_pruned(connection: Connection, key: int, count: int) -> None:
-    """So many more rewards of a campaign have no decision (fewer, if negative)."""
+    """So many more rewards of a campaign have no decision (fewer, if negative, but never less than none)."""
     if count:
-        statement = update(campaigns).where(campaigns.c.key == key)
+        statement = update(campaigns).where(campaigns.c.key == key, campaigns.c.pruned + count >= 0)
         connection.execute(statement.values(pruned=campaigns.c.pruned + count))
 
 
@@ -66,6 +66,4 @@ def compact(connection: Connection, beginning: LogRow) -> None:
     gone = connection.execute(orphans).scalar_one()
     connection.execute(delete(observations).where(is_old))
     append(connection, [beginning])
-    if gone:
-        counted = update(campaigns).where(campaigns.c.key == beginning.key, campaigns.c.pruned >= gone)
-        connection.execute(counted.values(pruned=campaigns.c.pruned - gone))
+    add_pruned(connection, beginning.key, -gone)
