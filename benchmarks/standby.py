@@ -1,7 +1,7 @@
 """What reports and exports cost those who wait for decisions: on the primary, on a standby, and by another server.
 
-Open loop, so that a stall is felt by all pairs that were due in it. One client asks for a report, an export and a page of
-decisions of a long campaign, over and over. Rounds alternate; medians over the rounds, and ratios of one round's.
+Open loop, so that a stall is felt by all pairs that were due in it. One client asks for a report, an export and a page
+of decisions of a long campaign, over and over. Rounds alternate; medians over the rounds, and ratios of one round's.
 """
 
 import argparse

@@ -190,6 +190,7 @@ class Report(Reply):
     risk: dict[str, Any]
     observations: int
     head: int
+    first_row: int = 1
     plays: int
     pending: int
     expired: int

@@ -326,6 +326,8 @@ export interface components {
             changes: components["schemas"]["ChangeReply"][] | null;
             expired: number;
             external: components["schemas"]["ExternalReply"];
+            /** @description The first row of the log that counts, 1 unless the campaign was restarted: rewards before it are in no figure, and their decisions are plays all the same. */
+            first_row: number;
             /** @description The last sequence number of the campaign's log: how many observations are stored. Larger than observations while the campaign is paused. The report covers the rewards up to it. */
             head: number;
             /** @description Campaigns with a holdout only. */

@@ -247,6 +247,10 @@ class ReportReply(BaseModel):
     risk: Risk
     observations: int = Field(description=OBSERVATIONS)
     head: int = Field(description=f"{HEAD} The report covers the rewards up to it.")
+    first_row: int = Field(
+        description="The first row of the log that counts, 1 unless the campaign was restarted: rewards before it are "
+        "in no figure, and their decisions are plays all the same."
+    )
     plays: int
     pending: int
     expired: int
@@ -276,7 +280,7 @@ class LoggedRewardReply(BaseModel):
     reward: float | None = Field(description="As it counts now; null for one that was taken back.")
     source: Literal["reward", "default"]
     sequence: int = Field(description="Its place in the campaign's log, from 1.")
-    learned: bool = Field(description="false while the campaign is paused.")
+    learned: bool = Field(description="false while the campaign is paused, and of what came before a restart.")
     observed_at: datetime
     original: float | None = Field(description="As it was first recorded, if it was corrected since.")
     corrected_at: datetime | None = Field(description="When it was last corrected.")

@@ -15,6 +15,7 @@ from prudent.campaigns import CampaignConfiguration, RowReader, Vocabulary, stor
 from prudent.campaigns.bonuses import WITH_LIMITS
 from prudent.core.comparison import closest_to_middle
 from prudent.dashboard import formatting
+from prudent.ledger.amendments import first_row
 from prudent.ledger.commands import Select
 from prudent.reporting.policies import Seen, seen_of
 from prudent.reporting.stalls import Signs, read_signs
@@ -41,8 +42,9 @@ class Overview:
     """A campaign as stored.
 
     decisions: how many in all; plays: the newest of them, newest first; recent: the newest `RECENT`, with all columns.
-    rewards: (n,) of each arm, of the whole log or evenly from all over it; rewards_in_order: (n,) of all arms, in the
-    order of the log; sequences: (n,) their places in it. seen: None without features.
+    first_row: of the log, the first that counts. rewards: (n,) of each arm, of the whole log from there on or evenly
+    from all over it; rewards_in_order: (n,) of all arms, in the order of the log; sequences: (n,) their places in it.
+    seen: None without features.
     """
 
     row: CampaignRow
@@ -53,6 +55,7 @@ class Overview:
     recent: list[RewardedDecision]
     rewards: dict[str, NDArray[np.float64]]
     rewards_read: int
+    first_row: int
     seen: Seen | None
     learned: list[CategoryRow] = field(default_factory=list)
     signs: Signs = field(default_factory=lambda: Signs([], None, 0))
@@ -68,6 +71,11 @@ class Overview:
     def vocabulary(self) -> Vocabulary:
         """The categories, with those learned."""
         return self.reader.vocabulary(self.learned)
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether the log is too long for all of its rewards to be read."""
+        return self.row.head - self.first_row >= reports.REWARDS_MAX
 
     @property
     def unlearned(self) -> int:
@@ -143,7 +151,8 @@ def read_overview(connection: Connection, campaign_id: str) -> Overview | None:
     row = campaigns.find_campaign(connection, campaign_id)
     if row is None:
         return None
-    sample = reports.sample_rewards(connection, row.key, row.head)
+    first = first_row(connection, row)
+    sample = reports.sample_rewards(connection, row.key, first, row.head)
     counted = [(one.sequence, one.arm_id, one.reward) for one in sample if one.reward is not None]
     rewards: dict[str, list[float]] = {}
     for _, arm_id, reward in counted:
@@ -159,6 +168,7 @@ def read_overview(connection: Connection, campaign_id: str) -> Overview | None:
         recent=reports.newest_decisions(connection, row.key, RECENT),
         rewards={arm_id: np.array(values) for arm_id, values in rewards.items()},
         rewards_read=len(sample),
+        first_row=first,
         signs=read_signs(connection, row, arms),
         seen=seen_of(connection, row, configuration, arms, learned),
         learned=learned,

@@ -11,12 +11,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
+from sqlalchemy import Connection
 
 from prudent.campaigns import CampaignConfiguration
 from prudent.campaigns.values import EXACT_UNTIL_MAX
 from prudent.core.policy import Policy
 from prudent.core.snapshot import FORMAT_VERSION, unpack
 from prudent.store import log
+from prudent.store.campaigns import CampaignRow
 from prudent.store.log import FoldRow, is_erased, value_of
 from prudent.store.tables import CONFIGURATION
 
@@ -78,6 +80,12 @@ def amendments_of(rows: Iterable[FoldRow], until: int) -> Amendments:
         found.erased += is_erased(row)
         found.last = row.sequence
     return found
+
+
+def first_row(connection: Connection, campaign: CampaignRow) -> int:
+    """The first row of a campaign's log that counts in what it has learned."""
+    until = campaign.observations
+    return amendments_of(log.read_amendments(connection, campaign.key, until), until).first
 
 
 def settings_of(row: FoldRow) -> dict[str, Any]:

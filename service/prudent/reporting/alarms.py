@@ -6,6 +6,7 @@ from sqlalchemy import Connection
 
 from prudent.campaigns import stored
 from prudent.ledger.access import LedgerAccess
+from prudent.ledger.amendments import first_row
 from prudent.reporting.changes import model_of
 from prudent.reporting.collection import ArmTally
 from prudent.reporting.report import describe_arm, describe_learning, describe_progress, rewards_of
@@ -51,7 +52,7 @@ def _separated(connection: Connection, row: CampaignRow, arms: Sequence[ArmRow])
     if configuration.model.type != "multi-armed":
         return None
     tallies = {arm.arm_id: ArmTally() for arm in arms}
-    for one in reports.sample_rewards(connection, row.key, row.head):
+    for one in reports.sample_rewards(connection, row.key, first_row(connection, row), row.head):
         if one.reward is not None and one.arm_id in tallies:
             tallies[one.arm_id].rewards.append(one.reward)
     measure = configuration.measure()

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from prudent.campaigns import CampaignConfiguration
+from prudent.ledger.amendments import first_row
 from prudent.reporting.stalls import Signs, read_signs
 from prudent.store import campaigns, decisions, reports
 from prudent.store.campaigns import CampaignRow
@@ -73,6 +74,8 @@ class Collection:
     arms: list[ArmRow]
     tallies: Tallies
     signs: Signs
+    first: int
+    """The first row of the log whose reward counts."""
     now: int
     """Microseconds since 1970."""
 
@@ -95,10 +98,11 @@ def collect(connect: Connect, campaign_id: str, clock: Callable[[], int]) -> Col
         newest = decisions.newest_place(connection, campaign.key)
         arms = campaigns.read_arms(connection, [campaign.key])[campaign.key]
         signs = read_signs(connection, campaign, arms)
+        first = first_row(connection, campaign)
         now = campaigns.read_clock(connection) or clock()
     configuration = CampaignConfiguration.model_validate_json(campaign.configuration)
     tallies = Tallies(arm.arm_id for arm in arms)
-    _count_rewards(connect, campaign, tallies)
+    _count_rewards(connect, campaign, tallies, first)
     if newest is not None:
         has_timeout = configuration.reward.timeout_seconds is not None
         _count_plays(connect, campaign, tallies, newest[0], now if has_timeout else None)
@@ -106,10 +110,11 @@ def collect(connect: Connect, campaign_id: str, clock: Callable[[], int]) -> Col
         tally.plays += tally.answered - tally.met
     with connect() as connection:  # rows of a deleted campaign are purged in slices: some may be missing
         is_there = campaigns.find_keys(connection, [campaign_id]).get(campaign_id) == campaign.key
-    return Collection(campaign, configuration, arms, tallies, signs, now) if is_there else None
+    return Collection(campaign, configuration, arms, tallies, signs, first, now) if is_there else None
 
 
-def _count_rewards(connect: Connect, campaign: CampaignRow, tallies: Tallies) -> None:
+def _count_rewards(connect: Connect, campaign: CampaignRow, tallies: Tallies, first: int) -> None:
+    """first: the first row whose reward counts; what comes before it tells only of plays."""
     after = 0
     while after < campaign.head:
         with connect() as connection:
@@ -118,10 +123,12 @@ def _count_rewards(connect: Connect, campaign: CampaignRow, tallies: Tallies) ->
             return
         for row in page:
             tally = tallies.of(row.arm_id)
+            tally.answered += row.decision_id is not None
+            if row.sequence < first:
+                continue
             if row.reward is not None:
                 tally.rewards.append(row.reward)
             tally.sources[row.source] += 1
-            tally.answered += row.decision_id is not None
         after = page[-1].sequence
 
 

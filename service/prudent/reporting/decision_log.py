@@ -7,11 +7,13 @@ from typing import Literal, NamedTuple
 from sqlalchemy import Connection
 
 from prudent.campaigns import CampaignConfiguration, RowReader, Vocabulary
+from prudent.ledger.amendments import first_row
 from prudent.ledger.finding import find_decision
 from prudent.ledger.outcomes import Decision
 from prudent.ledger.selection import repeat_decision
 from prudent.reporting.collection import is_expired
 from prudent.store import campaigns, categories, log, reports
+from prudent.store.campaigns import CampaignRow
 from prudent.store.reports import LearnedReward, RewardedDecision
 from prudent.store.tables import INSTANT_MAX, NOT_ACTIVATED, DecisionRow
 
@@ -86,7 +88,8 @@ def read_decisions(
     page = rows[:limit]
     oldest = page[-1].decision if page else None
     last = None if oldest is None or len(rows) <= limit else Position(oldest.created_at, oldest.decision_id)
-    logged = [LoggedDecision(*row, _state(row, now), _is_learned(row.reward, campaign.learn_limit)) for row in page]
+    first = first_row(connection, campaign)
+    logged = [LoggedDecision(*row, _state(row, now), _is_learned(row.reward, first, campaign)) for row in page]
     reader = RowReader(configuration.model)
     vocabulary = reader.vocabulary()
     if vocabulary.learns:
@@ -104,5 +107,5 @@ def _state(row: RewardedDecision, now: int | None) -> State:
     return "expired" if is_expired(row.decision.due_at, now) else "pending"
 
 
-def _is_learned(reward: LearnedReward | None, learn_limit: int | None) -> bool | None:
-    return None if reward is None else learn_limit is None or reward.sequence <= learn_limit
+def _is_learned(reward: LearnedReward | None, first: int, campaign: CampaignRow) -> bool | None:
+    return None if reward is None else first <= reward.sequence <= campaign.observations

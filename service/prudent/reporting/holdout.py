@@ -8,6 +8,7 @@ import numpy as np
 
 from prudent.campaigns import CampaignConfiguration, Holdout
 from prudent.core.measures import INTERVAL_COUNT_MIN, Array, Measure
+from prudent.ledger.amendments import first_row
 from prudent.reporting.collection import PAGE_ROWS
 from prudent.store import reports
 from prudent.store.campaigns import CampaignRow
@@ -38,9 +39,10 @@ class HoldoutReport:
 
 
 def read_groups(connect: Connect, campaign: CampaignRow) -> tuple[Array, Array]:
-    """The rewards of the decisions that were held out, and of those that could have been, up to the head."""
+    """The rewards of the decisions that were held out, and of those that could have been, as far as they count."""
     groups: tuple[array[float], array[float]] = array("d"), array("d")
-    after = 0
+    with connect() as connection:
+        after = first_row(connection, campaign) - 1
     while after < campaign.head:
         with connect() as connection:
             page = reports.read_held(connection, campaign.key, after, campaign.head, PAGE_ROWS)

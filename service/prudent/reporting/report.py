@@ -122,7 +122,7 @@ class Progress(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CampaignReport:
-    """The contract's ``GET /campaigns/{campaign_id}/report``. head: the last row of the log that it counts.
+    """The contract's ``GET /campaigns/{campaign_id}/report``. first_row, head: the rows of the log that it counts.
 
     changes: None where the model could not be asked.
     """
@@ -132,6 +132,7 @@ class CampaignReport:
     risk: dict[str, Any]
     observations: int
     head: int
+    first_row: int
     plays: int
     pending: int
     expired: int
@@ -196,6 +197,7 @@ def assemble(
         risk=configuration.risk.model_dump(),
         observations=found.campaign.observations,
         head=found.campaign.head,
+        first_row=found.first,
         plays=plays,
         pending=sum(tally.pending for tally in everything),
         expired=sum(tally.expired for tally in everything),

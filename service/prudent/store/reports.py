@@ -259,13 +259,14 @@ def find_decision(connection: Connection, key: int, decision_id: str) -> Rewarde
     return None if row is None else _corrected(connection, key, [_with_reward(row)])[0]
 
 
-def sample_rewards(connection: Connection, key: int, head: int) -> list[RewardRow]:
-    """The log of a campaign up to its head, or `REWARDS_MAX` rows of it in evenly spaced blocks, in order."""
-    if head <= REWARDS_MAX:
-        blocks = [(0, head)]
+def sample_rewards(connection: Connection, key: int, first: int, head: int) -> list[RewardRow]:
+    """The log of a campaign from a row to its head, or `REWARDS_MAX` rows of it in evenly spaced blocks, in order."""
+    before, length = first - 1, head - first + 1
+    if length <= REWARDS_MAX:
+        blocks = [(before, head)]
     else:
         rows = REWARDS_MAX // REWARD_BLOCKS
-        starts = (head * block // REWARD_BLOCKS for block in range(REWARD_BLOCKS))
+        starts = (before + length * block // REWARD_BLOCKS for block in range(REWARD_BLOCKS))
         blocks = [(start, start + rows) for start in starts]
     sampled = [
         RewardRow._make(row)
