@@ -41,7 +41,9 @@ async def _read(url: str, done: asyncio.Event) -> int:
     async with httpx.AsyncClient(base_url=url, timeout=120, trust_env=False) as http:
         while not done.is_set():
             for what in READS:
-                (await http.get(f"/campaigns/long/{what}")).raise_for_status()
+                reply = await http.get(f"/campaigns/long/{what}")
+                if reply.status_code != httpx.codes.OK:
+                    raise RuntimeError(f"{what}: {reply.status_code} {reply.text}")
                 answers += 1
                 await asyncio.sleep(PAUSE_SECONDS)
     return answers

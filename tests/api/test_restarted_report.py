@@ -19,7 +19,11 @@ def learn(api: httpx.Client, campaign_id: str, means: dict[str, float], pairs: i
     ]
     made = ok(api.post("/select/batch", json={"items": items}))["items"]
     rewards = [
-        {"campaign_id": campaign_id, "decision_id": one["decision_id"], "reward": float(rng.normal(means[one["arm_id"]]))}
+        {
+            "campaign_id": campaign_id,
+            "decision_id": one["decision_id"],
+            "reward": float(rng.normal(means[one["arm_id"]])),
+        }
         for one in made
     ]
     learned = ok(api.post("/reward/batch", json={"items": rewards}))["items"]

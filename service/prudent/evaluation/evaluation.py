@@ -36,7 +36,8 @@ LEFT_OUT = {
     "no-reward": "have no reward",
     "other-arm": "were rewarded for another arm than the one decided on",
     "not-replayed": "could not be replayed: the request restricted the candidates or brought its own, which are not "
-    "stored without log_candidates, or a setting was changed more than once",
+    "stored without log_candidates, a setting was changed more than once, or decisions or rewards before them were "
+    "erased or deleted since",
 }
 """Why decisions are left out, as their number and these words."""
 
@@ -208,7 +209,7 @@ class _Drawn:
         configurations = [log.configuration]
         if log.creation.algorithm != log.configuration.algorithm:
             configurations.append(log.creation)
-        self._own = [Replay(log, log.creation, one) for one in configurations]
+        self._own = [Replay(log, log.creation, one, as_known=True) for one in configurations]
         inactive = frozenset(arm.arm_id for arm in log.arms if arm.status != "active")
         self._guesses = list(product(self._own, [inactive, frozenset[str]()] if inactive else [inactive]))
         self._others = [(one, Replay(log, one.configuration, one.configuration)) for one in others]

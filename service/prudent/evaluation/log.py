@@ -1,7 +1,7 @@
 """A campaign's own log as an export has it: the campaign, its arms, what it learned, and what it decided."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from prudent.campaigns import CampaignConfiguration
 from prudent.errors import InvalidCommandError
@@ -14,9 +14,9 @@ from prudent.transfer.reading import ImportReader
 
 @dataclass(frozen=True)
 class CampaignLog:
-    """creation, configuration: as created, and with the dials of the export. rows: in the order of their sequences.
+    """creation, configuration: as created, and with the dials of the export. rows: observations as they count now.
 
-    decisions: in the order in which they were made.
+    decisions: in the order in which they were made. history: the whole log as it was appended, where it was amended.
     """
 
     creation: CampaignConfiguration
@@ -24,6 +24,7 @@ class CampaignLog:
     arms: list[ArmRow]
     rows: list[LogRow]
     decisions: list[DecisionRow]
+    history: list[LogRow] = field(default_factory=list)
 
     @property
     def rewards(self) -> dict[str, LogRow]:
@@ -55,7 +56,8 @@ def read_export(
             f"the log begins with a snapshot in place of its first {rows[0].sequence} rows (log_retention_days): what "
             "another policy would have learned of them is not known"
         )
-    return CampaignLog(begun.creation, begun.configuration, list(begun.arms), _as_corrected(rows), decisions)
+    history = rows if any(row.kind != OBSERVATION for row in rows) else []
+    return CampaignLog(begun.creation, begun.configuration, list(begun.arms), _as_corrected(rows), decisions, history)
 
 
 def _as_corrected(rows: list[LogRow]) -> list[LogRow]:

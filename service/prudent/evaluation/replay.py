@@ -16,16 +16,18 @@ from prudent.core.exploration import Scores
 from prudent.core.measures import Array
 from prudent.errors import InvalidCommandError
 from prudent.evaluation.log import CampaignLog
+from prudent.ledger.amendments import AmendedError
 from prudent.ledger.arms import Candidate
 from prudent.ledger.candidates import KnownCandidates
 from prudent.ledger.commands import Select
 from prudent.ledger.holdout import held_chances, mixed
+from prudent.ledger.loading import amend
 from prudent.ledger.selection import find_candidates, weigh
 from prudent.ledger.state import CampaignState, Writes
 from prudent.store.campaigns import CampaignRow
 from prudent.store.log import fold_row
 from prudent.store.statements import features_from_bytes
-from prudent.store.tables import ArmRow, DecisionRow
+from prudent.store.tables import OBSERVATION, ArmRow, DecisionRow, LogRow
 
 CLOSE = 1e-6
 """Relative: a replay on another processor differs in the last digits."""
@@ -40,10 +42,20 @@ class Chances(NamedTuple):
 
 
 class Replay:
-    """One configuration of a campaign, advanced along the log. Decisions must be asked in the order of `seen`."""
+    """One configuration of a campaign, advanced along the log. Decisions must be asked in the order of `seen`.
 
-    def __init__(self, log: CampaignLog, creation: CampaignConfiguration, configuration: CampaignConfiguration) -> None:
-        self._rows, self._next = log.rows, 0
+    as_known: learn what was known at the time, of rewards that were corrected since, too; else only what they are now.
+    """
+
+    def __init__(
+        self,
+        log: CampaignLog,
+        creation: CampaignConfiguration,
+        configuration: CampaignConfiguration,
+        *,
+        as_known: bool = False,
+    ) -> None:
+        self._rows, self._next = (log.history if as_known and log.history else log.rows), 0
         # what is paused now was active once; who was eligible in a decision is found by comparison
         self._arms = [arm._replace(plays=0, status="active") for arm in log.arms]
         self._creation, self._configuration = creation.model_dump_json(), configuration.model_dump_json()
@@ -62,12 +74,28 @@ class Replay:
         """Learn the rows up to a sequence, and register the arms that came by then."""
         while self._next < len(self._rows) and self._rows[self._next].sequence <= seen:
             row = self._rows[self._next]
-            self._join(row.sequence - 1)
-            self.state.fold(fold_row(row))
-            if row.decision_id is None:
+            try:
+                self._learn(row)
+            except AmendedError:
+                self._begin_anew(seen)
+            if row.source == "warm-start":
                 self.count_play(row.arm_id)
             self._next += 1
         self._join(seen)
+
+    def _learn(self, row: LogRow) -> None:
+        if row.sequence > self.state.sequence:
+            self._join(row.sequence - 1)
+            self.state.fold(fold_row(row))
+
+    def _begin_anew(self, seen: int) -> None:
+        """Learn the rows up to a sequence as amended by then. Plays stay as they were counted."""
+        rows, plays = [row for row in self._rows if row.sequence <= seen], self.state.plays
+        self.state = CampaignState(self._campaign(1), self._registered(0))
+        amend(self.state, [fold_row(row) for row in rows if row.kind != OBSERVATION], seen)
+        for row in rows:
+            self._learn(row)
+        self.state.plays[: len(plays)] = plays
 
     def _join(self, seen: int) -> None:
         known = self._registered(seen)

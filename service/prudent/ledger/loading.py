@@ -51,13 +51,17 @@ def open_state(connection: Connection, standing: Standing, held: CampaignState |
         if state.vocabulary.learns:
             state.vocabulary.extend(categories.read_categories(connection, [key])[key])
         state.standing = standing
-        rows = log.read_amendments(connection, key, state.target)
-        if rows:
-            state.amendments = amendments_of(rows, state.target)
-            state.creation = state.amendments.creation(state.creation)
-            state.policy = build_policy(state.creation, state.configuration, arms=len(arms))
+        amend(state, log.read_amendments(connection, key, state.target), state.target)
     state.standing = standing
     return state
+
+
+def amend(state: CampaignState, rows: Sequence[FoldRow], until: int) -> None:
+    """Have a state that has folded nothing yet learn a log up to `until` as these rows, its amendments, say."""
+    if rows:
+        state.amendments = amendments_of(rows, until)
+        state.creation = state.amendments.creation(state.creation)
+        state.policy = build_policy(state.creation, state.configuration, arms=len(state.arms))
 
 
 def _refuse_erased(connection: Connection, state: CampaignState) -> None:
