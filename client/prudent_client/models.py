@@ -115,10 +115,21 @@ class EventReward(Reply):
     duplicate: bool
 
 
+class EventRefusal(Reply):
+    """A campaign that refused an event, and learned nothing from it. detail: why."""
+
+    campaign_id: str
+    detail: str
+
+
 class EventReceipt(Reply):
-    """The rewards that an event was: none where no campaign names it, or no decision of its subject waits."""
+    """The rewards that an event was: none where no campaign names it, or no decision of its subject waits.
+
+    refused: campaigns that had one waiting, too, but did not take this event.
+    """
 
     rewarded: tuple[EventReward, ...]
+    refused: tuple[EventRefusal, ...] = ()
 
 
 class Correction(Reply):

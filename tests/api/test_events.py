@@ -8,7 +8,8 @@ import httpx
 import pytest
 
 from prudent_client import Client, ConflictError, Event, EventReceipt, InvalidRequestError
-from tests.api.contract import Json, create, multi_armed, new_id, ok, problem, read, select
+from tests.api.contract import Json, create, model, multi_armed, new_id, ok, problem, read, select
+from tests.api.test_operations import samples
 
 STICKY = {"sticky_seconds": 366 * 86_400}
 # as the documentation of their senders shows them, with what a campaign does not read
@@ -59,6 +60,14 @@ def campaign(api: httpx.Client, order: str, bounced: str, value: str = "properti
 def send(api: httpx.Client, body: Json, status: int = 200) -> list[Json]:
     rewarded: list[Json] = ok(api.post("/events", json=body), status)["rewarded"]
     return rewarded
+
+
+def naming(api: httpx.Client, name: str, rule: Json, *subjects: str, **rules: Any) -> str:
+    """A campaign that names an event, with a decision for each of these subjects."""
+    campaign_id = create(api, multi_armed(assignment=STICKY, reward={"events": {name: rule}} | rules))
+    for subject in subjects:
+        select(api, campaign_id, subject=subject)
+    return campaign_id
 
 
 def own(name: str, subject: str, event_id: str | None = None, **fields: Any) -> Json:
@@ -181,6 +190,78 @@ def test_bad_events_change_nothing(api: httpx.Client) -> None:
     problem(api.post("/campaigns", json=without), 422, "assignment.sticky_seconds")
 
 
+def test_a_campaign_that_refuses_an_event_keeps_no_other_from_it(api: httpx.Client) -> None:
+    """Who is told that nothing was learned corrects the event, and what has learned it refuses the correction."""
+    name = new_id("Buy")
+    one = naming(api, name, {"value": "p.v"}, "u", "v")
+    narrow = naming(api, name, {"value": "p.v"}, "u", "v", minimum=0, maximum=1)
+    other = naming(api, name, {"value": "p.v"}, "u", "v")
+    before = samples(api)
+    refusal = {"campaign_id": narrow, "detail": "reward: must be at most 1, the campaign's maximum"}
+    track = {"messageId": new_id("m"), "event": name, "userId": "v", "p": {"v": 5}}
+    for event in (own(name, "u", value=5), track):
+        for duplicate in (False, True):
+            reply = ok(api.post("/events", json=event))
+            found = [(row["campaign_id"], row["duplicate"]) for row in reply["rewarded"]]
+            assert found == [(campaign_id, duplicate) for campaign_id in sorted((one, other))]
+            assert reply["refused"] == [refusal]
+        (item,) = ok(api.post("/events/batch", json={"items": [event]}))["items"]
+        assert (item["status"], item["refused"]) == (200, [refusal])
+    assert [read(api, campaign_id)["observations"] for campaign_id in (one, narrow, other)] == [2, 0, 2]
+    refused = 'prudent_events_total{outcome="refused"}'
+    assert samples(api)[refused] - before[refused] == 6
+    assert model(api, narrow)["refused_rewards"] == 6  # what its alarm counts
+
+
+def test_an_event_that_every_campaign_refuses_says_which_one(api: httpx.Client) -> None:
+    """With many campaigns, nobody would know whose bounds or whose rule to look at."""
+    name = new_id("Buy")
+    narrow = naming(api, name, {"value": "p.v"}, "u", maximum=1)
+    naming(api, name, {"constant": 1})  # has no decision for anybody
+    event = own(name, "u", value=5)
+    body = problem(api.post("/events", json=event), 422, "reward")
+    assert body["detail"] == f"reward: must be at most 1, the campaign's maximum (campaign {narrow})"
+    (item,) = ok(api.post("/events/batch", json={"items": [event]}))["items"]
+    assert (item["status"], item["detail"]) == (422, body["detail"])
+    negative = naming(api, name, {"value": "p.v"}, "u", maximum=-1)
+    body = problem(api.post("/events", json=event), 422, "reward")
+    assert body["detail"].endswith(f"(campaign {min(narrow, negative)}, and 1 more refused it)")
+    assert [read(api, campaign_id)["observations"] for campaign_id in (narrow, negative)] == [0, 0]
+
+
+def test_a_rule_that_does_not_fit_an_event_is_its_own_campaigns_matter(api: httpx.Client) -> None:
+    """A later campaign, even one that is archived, would take an event away from all that have learned from it."""
+    name = new_id("Signup")
+    known = naming(api, name, {"constant": 2}, "u", "v")
+    late = naming(api, name, {"value": "properties.amount"}, "v")
+    ok(api.patch(f"/campaigns/{late}", json={"status": "archived"}))
+    track = {"messageId": new_id("m"), "event": name, "userId": "u"}
+    reply = ok(api.post("/events", json=track))
+    assert ([row["campaign_id"] for row in reply["rewarded"]], reply["refused"]) == ([known], [])
+    assert ok(api.post("/events", json=own(name, "nobody")), 202) == {"rewarded": [], "refused": []}
+    reply = ok(api.post("/events", json=own(name, "v")))
+    assert [row["campaign_id"] for row in reply["rewarded"]] == [known]
+    detail = "value: must be a number: the campaign's reward is made of it"
+    assert reply["refused"] == [{"campaign_id": late, "detail": detail}]
+
+
+def test_an_id_that_one_campaign_knows_is_a_conflict_of_that_one(api: httpx.Client) -> None:
+    """The correction of a refused event could not be learned, or nobody would hear who has learned the first one."""
+    name = new_id("Buy")
+    one = naming(api, name, {"value": "p.v"}, "u")
+    narrow = naming(api, name, {"value": "p.v"}, "u", maximum=1)
+    event = own(name, "u", value=5)
+    send(api, event)
+    reply = ok(api.post("/events", json=event | {"value": 0.5}))
+    assert [(row["campaign_id"], row["reward"]) for row in reply["rewarded"]] == [(narrow, 0.5)]
+    conflict = {"campaign_id": one, "detail": "event_id: this event_id was already used for another event"}
+    assert reply["refused"] == [conflict]
+    track = {"messageId": event["event_id"], "event": name, "userId": "u", "p": {"v": 0.7}}
+    reply = ok(api.post("/events", json=track), 202)  # its sender could do nothing about a 409
+    assert reply["rewarded"] == []
+    assert [row["campaign_id"] for row in reply["refused"]] == sorted((one, narrow))
+
+
 def test_the_time_of_an_event_says_which_window_it_belongs_to(api: httpx.Client) -> None:
     """An event that is sent late would reward what was decided since."""
     order, bounced = names()
@@ -212,14 +293,19 @@ def test_the_client_sends_events(api: httpx.Client) -> None:
     """What the service can do, the client can."""
     order, bounced = names()
     known = campaign(api, order, bounced)
-    for subject in "uv":
+    narrow = campaign(api, order, bounced, maximum=2)
+    for subject in "uvwx":
         select(api, known, subject=subject)
+    select(api, narrow, subject="x")
     with Client(str(api.base_url), deadline_seconds=60) as client:
         receipt = client.send_event(order, "u", 100, event_id=f"{known}-1")
         assert (receipt.rewarded[0].reward, receipt.rewarded[0].duplicate) == (1.0, False)
         with pytest.raises(ConflictError):
             client.send_event(order, "u", 200, event_id=f"{known}-1")
-        sent = [Event(event=bounced, subject=name) for name in "vw"] + [Event(event=order, subject="v")]
+        receipt = client.send_event(order, "x", 300)
+        assert [one.campaign_id for one in receipt.rewarded] == [known]
+        assert [(one.campaign_id, one.detail.partition(":")[0]) for one in receipt.refused] == [(narrow, "reward")]
+        sent = [Event(event=bounced, subject=name) for name in ("v", "nobody")] + [Event(event=order, subject="w")]
         answers = client.send_events(sent)
         assert [len(one.rewarded) for one in answers[:2] if isinstance(one, EventReceipt)] == [1, 0]
         assert isinstance(answers[2], InvalidRequestError)

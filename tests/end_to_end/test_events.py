@@ -91,6 +91,7 @@ def test_recorded_events_reward_once(make_server: MakeServer, database_url: str,
         "duplicate": len(expected) * (COPIES - 1),
         "unmatched": statuses[202],
         "conflict": 0,
+        "refused": 0,
     }
 
 

@@ -18,7 +18,7 @@ export type Decision = Schemas["SelectReply"];
 export type StoredDecision = Schemas["StoredDecisionReply"];
 /** A reward, recorded and learned before the reply. */
 export type Receipt = Schemas["RewardReply"];
-/** The rewards that an event was: none where no campaign names it, or no decision of its subject waits. */
+/** The rewards that an event was, and the campaigns that refused it: none where no decision of its subject waits. */
 export type EventReceipt = Schemas["EventReply"];
 /** What happened in a campaign, and what it has learned. */
 export type Report = Schemas["ReportReply"];

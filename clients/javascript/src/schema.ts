@@ -95,6 +95,8 @@ export interface components {
         };
         /** @description The rewards that an event was: one for each campaign that names it and had a decision waiting. */
         EventReply: {
+            /** @description Campaigns that had one waiting, too, but did not take this event. */
+            refused: components["schemas"]["RefusedReply"][];
             rewarded: components["schemas"]["RewardedReply"][];
         };
         /** @description Something that a subject did, or that happened to it. */
@@ -314,6 +316,12 @@ export interface components {
              * @enum {string}
              */
             measure: "quantile";
+        };
+        /** @description A campaign that refused an event, and learned nothing from it. */
+        RefusedReply: {
+            campaign_id: string;
+            /** @description Why, as in an error. */
+            detail: string;
         };
         /** @description What happened in a campaign, up to the head of its log when the report started. */
         ReportReply: {

@@ -67,7 +67,7 @@ test("a subject keeps its arm, and rewards and events find its decision", async 
   assert.deepEqual((await client().sendEvent(sent)).rewarded.map((one) => one.reward), [1.5]);
   assert.equal((await client().sendEvent(sent)).rewarded[0]?.duplicate, true);
   // 202: nobody's decision waits
-  assert.deepEqual(await client().sendEvent({ event, subject: newId(), value: 3 }), { rewarded: [] });
+  assert.deepEqual(await client().sendEvent({ event, subject: newId(), value: 3 }), { rewarded: [], refused: [] });
   const mixed = [{ event, subject: newId(), value: 1 }, { ...sent, value: 4 }];
   const [unmatched, conflict] = await client().sendEvents(mixed);
   assert.deepEqual((unmatched as { rewarded: unknown }).rewarded, []);

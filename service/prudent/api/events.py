@@ -21,7 +21,7 @@ from prudent.api.server.bodies import Bodies, Raw
 from prudent.api.server.middleware import StrictRoute
 from prudent.campaigns.events import EventName
 from prudent.campaigns.values import Subject
-from prudent.errors import ConflictError, InvalidCommandError
+from prudent.errors import CommandError, ConflictError, InvalidCommandError
 from prudent.ledger.access import LedgerAccess
 from prudent.ledger.commands import LearnEvent
 from prudent.observability.metrics import Metrics
@@ -115,10 +115,18 @@ class RewardedReply(BaseModel):
     duplicate: bool = Field(description="Whether this event had been learned before.")
 
 
+class RefusedReply(BaseModel):
+    """A campaign that refused an event, and learned nothing from it."""
+
+    campaign_id: str
+    detail: str = Field(description="Why, as in an error.")
+
+
 class EventReply(BaseModel):
     """The rewards that an event was: one for each campaign that names it and had a decision waiting."""
 
     rewarded: list[RewardedReply]
+    refused: list[RefusedReply] = Field(description="Campaigns that had one waiting, too, but did not take this event.")
 
 
 class EventItemReply(EventReply, ItemStatus):
@@ -152,30 +160,37 @@ def event_routes(ledger: LedgerAccess, read: Reader, bodies: Bodies, metrics: Me
                 own = [_command(event, campaign_id) for campaign_id in campaigns.get(event.name, [])]
                 commands += own
                 places += [place] * len(own)
-        outcomes: list[list[Any]] = [[] for _ in events]
-        for place, outcome in zip(places, await ledger.submit_all(commands), strict=True):
-            outcomes[place].append(outcome)
+        outcomes: list[list[tuple[str, Any]]] = [[] for _ in events]
+        for place, command, outcome in zip(places, commands, await ledger.submit_all(commands), strict=True):
+            outcomes[place].append((command.campaign_id, outcome))
         return [
             event if isinstance(event, Exception) else answer(event, own)
             for event, own in zip(events, outcomes, strict=True)
         ]
 
-    def answer(event: Event | None, outcomes: Sequence[Any]) -> Answer | Exception:
-        """What became of an event, from what each campaign says of it."""
-        rewarded = []
-        for outcome in outcomes:
-            if isinstance(outcome, ConflictError):
-                metrics.events.labels("conflict").inc()
-                if event is None or event.body is None:
-                    return outcome
+    def answer(event: Event | None, outcomes: Sequence[tuple[str, Any]]) -> Answer | Exception:
+        """What became of an event, from what each campaign says of it. It is an error if none takes it and one refuses.
+
+        Of the forms whose senders could do nothing about a conflict, a conflict is no error.
+        """
+        rewarded, refused = [], []
+        for campaign_id, outcome in outcomes:
+            if isinstance(outcome, CommandError):
+                metrics.events.labels("conflict" if isinstance(outcome, ConflictError) else "refused").inc()
+                refused.append(Refusal(campaign_id, outcome))
             elif isinstance(outcome, Exception):
                 return outcome
             elif outcome.decision_id is not None:
                 metrics.events.labels("duplicate" if outcome.duplicate else "rewarded").inc()
                 rewarded.append(outcome._asdict())
         if not rewarded:
+            is_own = event is None or event.body is None
+            errors = [one for one in refused if is_own or not isinstance(one.error, ConflictError)]
+            if errors:
+                return _error_of(errors)
             metrics.events.labels("unmatched").inc()
-        return Answer(200 if rewarded else 202, {"rewarded": rewarded})
+        reply = {"rewarded": rewarded, "refused": [one.described() for one in refused]}
+        return Answer(200 if rewarded else 202, reply)
 
     @router.post(
         "/events",
@@ -191,7 +206,8 @@ def event_routes(ledger: LedgerAccess, read: Reader, bodies: Bodies, metrics: Me
         """Report an event: a reward in every campaign that names it, for the subject's latest decision without one.
 
         Takes this form, track calls of Segment and RudderStack, and CloudEvents 1.0 in structured JSON. The same event
-        again changes nothing; another one with its id is a 409, and for senders that cannot react a 202.
+        again changes nothing; another one with its id is a 409, and for senders that cannot react a 202. A campaign
+        that refuses it keeps no other from it: it is an error only if no campaign takes it.
         """
         (taken,) = await take([await receive(request)])
         if isinstance(taken, Exception):
@@ -213,6 +229,17 @@ def event_routes(ledger: LedgerAccess, read: Reader, bodies: Bodies, metrics: Me
     return router
 
 
+class Refusal(NamedTuple):
+    """Why a campaign refused an event."""
+
+    campaign_id: str
+    error: CommandError
+
+    def described(self) -> dict[str, str]:
+        """As RefusedReply."""
+        return {"campaign_id": self.campaign_id, "detail": describe_error(self.error)["detail"]}
+
+
 class Answer(NamedTuple):
     """What became of an event: a status, and the reply."""
 
@@ -225,6 +252,13 @@ def _read_or_error(given: dict[str, Any], size: int) -> Event | Exception | None
         return read_event(given, size)
     except (ValidationError, InvalidCommandError) as error:
         return error
+
+
+def _error_of(refused: Sequence[Refusal]) -> CommandError:
+    """The error to answer where no campaign takes an event: the first one's, with its name."""
+    campaign_id, error = refused[0]
+    others = f", and {len(refused) - 1} more refused it" if len(refused) > 1 else ""
+    return type(error)(f"{error.message} (campaign {campaign_id}{others})", field=error.field)
 
 
 def _command(event: Event, campaign_id: str) -> LearnEvent:

@@ -122,7 +122,8 @@ class Batch:
         try:
             return self._executions[type(command)](command)
         except (CommandError, CampaignBusyError, QuarantinedError) as error:
-            if self._current is not None and isinstance(command, Reward) and isinstance(error, CommandError):
+            is_reward = isinstance(command, Reward | LearnEvent)
+            if self._current is not None and is_reward and isinstance(error, CommandError):
                 self.refused.append((self._current, self._current.head))
             return Failed(error)
         except _NotNow as reason:
@@ -293,21 +294,21 @@ class Batch:
         raise NotFoundError("there is no decision for this subject, in this window or the one before")
 
     def _learn_event(self, command: LearnEvent) -> Result:
-        """The reward that an event is, of the latest decision for its subject that waits for one."""
+        """The reward that an event is, of the latest decision for its subject that waits for one.
+
+        Where none waits, it does not matter whether the rule can make a reward of it.
+        """
         state = self._named(command.campaign_id)
         rule = state.configuration.reward.events.get(command.event)
         unmatched = EventReceipt(state.campaign_id, None, None, duplicate=False)
         if rule is None:
             return unmatched
-        value = rule.reward_of(command.value, command.body)
         secret = self.basis.subject_keys[state.key]
         own_key = event_key(secret, command.event_id)
         earlier = self._observations(state, [own_key]).get(own_key)
         if earlier is not None:
-            is_same = earlier.reward == value and (earlier.decision_id or "").endswith(
-                digest_of(secret, command.subject)
-            )
-            if not is_same:
+            same_subject = (earlier.decision_id or "").endswith(digest_of(secret, command.subject))
+            if not same_subject or earlier.reward != rule.reward_of(command.value, command.body):
                 raise ConflictError("this event_id was already used for another event", field="event_id")
             return EventReceipt(state.campaign_id, earlier.decision_id, earlier.reward, duplicate=True)
         now, writes = self.basis.now, self.writes
@@ -318,6 +319,7 @@ class Batch:
                 continue
             if rewards.expire(state, decision, now, writes):
                 continue
+            value = rule.reward_of(command.value, command.body)
             rewards.reward(state, Reward(decision_id, value), decision, now, writes, event_key=own_key)
             return EventReceipt(state.campaign_id, decision_id, value, duplicate=False)
         return unmatched

@@ -66,7 +66,7 @@ class Metrics:
         )
         self.observations = self._counter("prudent_observations", "Rewards and observations recorded.")
         self.events = self._counter("prudent_events", "Events received, by what became of them.", ["outcome"])
-        for outcome in ("rewarded", "duplicate", "unmatched", "conflict"):
+        for outcome in ("rewarded", "duplicate", "unmatched", "conflict", "refused"):
             self.events.labels(outcome)
         self.personalizer_rewards = self._counter(
             "prudent_personalizer_rewards",
