@@ -8,7 +8,7 @@ import httpx
 import psycopg
 import pytest
 
-from prudent.api.doors.rank_requests import as_id, event_id_of, slot_id_of
+from prudent.api.doors.rank_requests import as_id, event_id_of
 from tests.api.contract import Json, create, disjoint, multi_armed, new_id, ok, problem, select
 from tests.api.keys import ADMIN_KEY, make_key
 from tests.api.test_operations import samples
@@ -176,48 +176,6 @@ def test_campaigns_that_learn_each_action_by_itself(api: httpx.Client) -> None:
         ok(api.patch(f"/campaigns/{campaign_id}/arms/ice~20cream", json={"status": "paused"}))
         ranked = rank(api, campaign_id, actions=ACTIONS[:2])
         assert ranked["ranking"] == [{"id": "pasta", "probability": 1.0}, {"id": "ice cream", "probability": 0.0}]
-
-
-def test_each_slot_has_an_action_of_its_own(api: httpx.Client) -> None:
-    """A page would show the same twice, or an empty place."""
-    campaign_id = create(api, meals())
-    slots = [
-        {"id": "hero", "features": [{"size": "large"}], "excludedActions": ["salad"], "baselineAction": "ice cream"},
-        {"id": "left side", "features": [{"size": "small"}], "baselineAction": "salad"},
-        {"id": "footer", "excludedActions": ["ice cream", "salad", "Säfte/Juices"], "baselineAction": "pasta"},
-    ]
-    asked = {"contextFeatures": RANK["contextFeatures"], "actions": ACTIONS, "slots": slots, "deferActivation": True}
-    for number in range(12):
-        event = f"page {number}"
-        filled = ok(api.post(slots_path(campaign_id, "rank"), json=asked | {"eventId": event}), 201)
-        assert ok(api.post(slots_path(campaign_id, "rank"), json=asked | {"eventId": event}), 201) == filled
-        chosen = {slot["id"]: slot["rewardActionId"] for slot in filled["slots"]}
-        assert list(chosen) == ["hero", "left side", "footer"]
-        assert len(set(chosen.values())) == 3
-        assert chosen["footer"] == "pasta"  # kept for it, as nothing else is allowed there
-        assert chosen["hero"] != "salad"
-    assert ok(api.get(f"/campaigns/{campaign_id}/report"))["plays"] == 0
-    assert api.post(slots_path(campaign_id, "events/page%201/activate")).status_code == 204
-    assert ok(api.get(f"/campaigns/{campaign_id}/report"))["plays"] == 3
-    rewards = {"reward": [{"slotId": "hero", "value": 1}, {"slotId": "left side", "value": 0}]}
-    assert api.post(slots_path(campaign_id, "events/page%201/reward"), json=rewards).status_code == 204
-    assert api.post(slots_path(campaign_id, "events/page%201/reward"), json=rewards).status_code == 204
-    assert ok(api.get(f"/campaigns/{campaign_id}"))["observations"] == 2
-    hero = ok(api.get(f"/decisions/{slot_id_of(campaign_id, 'page 1', 'hero')}"))
-    assert hero["rewarded"]
-    nowhere = {"reward": [{"slotId": "attic", "value": 1}]}
-    refused(api.post(slots_path(campaign_id, "events/page%201/reward"), json=nowhere), 404)
-    refused(api.post(slots_path(campaign_id, "events/page/activate")), 404)
-    for field, slot in (
-        ("slots.1.id", slots[0] | {"baselineAction": "salad"}),
-        ("slots.1.baselineAction", slots[1] | {"baselineAction": "ice cream"}),
-        ("slots.1.baselineAction", slots[1] | {"excludedActions": ["salad"]}),
-        ("slots.1.baselineAction", slots[1] | {"baselineAction": "soup"}),
-    ):
-        refused(api.post(slots_path(campaign_id, "rank"), json=asked | {"slots": [slots[0], slot]}), 400, field)
-    for missing in ("id", "baselineAction"):
-        slot = {name: value for name, value in slots[0].items() if name != missing}
-        refused(api.post(slots_path(campaign_id, "rank"), json=asked | {"slots": [slot]}), 400, f"slots.0.{missing}")
 
 
 def test_the_configuration_has_a_counterpart(api: httpx.Client) -> None:

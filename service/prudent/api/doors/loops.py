@@ -3,7 +3,7 @@
 Whatever can be repeated is tried again inside, since these clients do not, or wait for half a minute.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import lru_cache
 from typing import Any
@@ -17,6 +17,7 @@ from prudent.api.doors.rank_requests import (
     MultiSlotRankRequest,
     RankRequest,
     ServiceConfiguration,
+    SlotReward,
     as_id,
     event_id_of,
     named_values,
@@ -24,13 +25,14 @@ from prudent.api.doors.rank_requests import (
     slot_id_of,
 )
 from prudent.api.doors.ranking import Loop, Shape, allowed_in, ranking_of, select_of, shape_of
-from prudent.campaigns import AlgorithmChange, CampaignConfiguration, stored
+from prudent.campaigns import AlgorithmChange, CampaignConfiguration, RewardRules, stored
 from prudent.clock import Clock, DecisionIds
 from prudent.errors import ConflictError, InvalidCommandError, LateRewardError, NotFoundError
 from prudent.ledger.access import LedgerAccess
 from prudent.ledger.commands import Activate, Author, ChangeCampaign, Command, Reward, Select
 from prudent.ledger.missing import no_campaign
 from prudent.ledger.outcomes import Decision
+from prudent.ledger.rewards import check_bounds
 from prudent.observability.metrics import Metrics
 from prudent.reporting.decision_log import read_decision
 from prudent.store import campaigns, decisions
@@ -40,6 +42,7 @@ PATIENCE_SECONDS = 10.0
 """Their default time-outs are far longer, and an answer that is late is better than a 503."""
 SHAPES_MAX = 128
 NO_EVENT = "there is no such event of this campaign, or no such slot: rank it first"
+NO_SLOT = "the event has no such slot"
 Json = dict[str, Any]
 _DURATION = TypeAdapter(timedelta)
 
@@ -62,20 +65,42 @@ class Loops:
         event_id = asked.event_id or self._new_id()
         return await persistently(lambda: self._fill(campaign_id, asked, event_id), PATIENCE_SECONDS)
 
-    async def learn(self, rewards: Sequence[Reward]) -> None:
-        """Learn rewards. A second, different one and a late one are counted: their senders take no other answer."""
+    async def learn(self, rewards: Mapping[str, Reward]) -> None:
+        """Learn rewards, by the field of the request that each is in.
+
+        A second, different one and a late one are counted: their senders take no other answer.
+        """
         failed: Exception | None = None
-        for outcome in await self._submit_all(rewards):
+        for field, outcome in zip(rewards, await self._submit_all([*rewards.values()]), strict=True):
             if isinstance(outcome, LateRewardError):
                 self._count("late")
             elif isinstance(outcome, ConflictError) and outcome.field == "reward":
                 self._count("different")
+            elif isinstance(outcome, InvalidCommandError):
+                failed = failed or InvalidCommandError(outcome.message, field=field)
             elif isinstance(outcome, Exception):
                 failed = failed or outcome
             else:
                 self._count("repeated" if outcome.duplicate else "learned")
         if failed is not None:
             raise failed
+
+    async def learn_slots(self, campaign_id: str, event_id: str, given: Sequence[SlotReward]) -> None:
+        """Learn the rewards of an event's slots. They are checked first, so that none is learned if one is refused."""
+        prefix = event_id_of(campaign_id, event_id) + OF_SLOT
+        rules, made = await persistently(lambda: self._read(_find_slots, campaign_id, prefix), PATIENCE_SECONDS)
+        rewards: dict[str, Reward] = {}
+        for place, one in enumerate(given):
+            decision_id = slot_id_of(campaign_id, event_id, one.slot_id)
+            if decision_id not in made:
+                raise NotFoundError(NO_SLOT, field=f"reward.{place}.slotId")
+            field = f"reward.{place}.value"
+            try:
+                check_bounds(rules, one.value)
+            except InvalidCommandError as error:
+                raise InvalidCommandError(error.message, field=field) from None
+            rewards[field] = Reward(decision_id, one.value, campaign_id=campaign_id)
+        await self.learn(rewards)
 
     async def activate(self, campaign_id: str, decision_ids: Sequence[str]) -> None:
         """Say that what was decided has been shown."""
@@ -86,10 +111,8 @@ class Loops:
     async def activate_slots(self, campaign_id: str, event_id: str) -> None:
         """Say that the actions of all slots of an event have been shown."""
         prefix = event_id_of(campaign_id, event_id) + OF_SLOT
-        found = await persistently(lambda: self._read(_find_ids, campaign_id, prefix), PATIENCE_SECONDS)
-        if not found:
-            raise NotFoundError(NO_EVENT)
-        await self.activate(campaign_id, found)
+        _, made = await persistently(lambda: self._read(_find_slots, campaign_id, prefix), PATIENCE_SECONDS)
+        await self.activate(campaign_id, made)
 
     async def configuration(self, campaign_id: str) -> Json:
         """A campaign's settings in their words; null where it can do without one."""
@@ -180,10 +203,13 @@ def _find_loop(connection: Connection, campaign_id: str, shape_of: Callable[[str
     return Loop(campaign_id, shape, {arm.arm_id: arm.status for arm in arms})
 
 
-def _find_ids(connection: Connection, campaign_id: str, prefix: str) -> list[str]:
-    """The ids of a campaign's decisions that begin so; none without such a campaign."""
+def _find_slots(connection: Connection, campaign_id: str, prefix: str) -> tuple[RewardRules, list[str]]:
+    """A campaign's rules, and the ids of its decisions that begin so. Raises NotFoundError if there is none."""
     row = campaigns.find_campaign(connection, campaign_id)
-    return [] if row is None else decisions.find_ids(connection, row.key, prefix)
+    made = [] if row is None else decisions.find_ids(connection, row.key, prefix)
+    if row is None or not made:
+        raise NotFoundError(NO_EVENT)
+    return stored(row.configuration).reward, made
 
 
 def _settings_of(configuration: CampaignConfiguration) -> Json:

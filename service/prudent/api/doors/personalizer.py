@@ -21,7 +21,6 @@ from prudent.api.doors.rank_requests import (
     RewardRequest,
     ServiceConfiguration,
     event_id_of,
-    slot_id_of,
 )
 from prudent.api.rendering import json_reply
 from prudent.api.server.authentication import author_of
@@ -58,7 +57,7 @@ def personalizer_routes(loops: Loops, bodies: Bodies) -> APIRouter:
     async def reward(campaign_id: CampaignPath, event_id: EventPath, request: Request) -> Response:
         """Learn the reward of an event."""
         value = (await read_reward(request)).value
-        await loops.learn([Reward(event_id_of(campaign_id, event_id), value, campaign_id=campaign_id)])
+        await loops.learn({"value": Reward(event_id_of(campaign_id, event_id), value, campaign_id=campaign_id)})
         return Response(status_code=204)
 
     @router.post("/events/{event_id:path}/activate")
@@ -75,10 +74,7 @@ def personalizer_routes(loops: Loops, bodies: Bodies) -> APIRouter:
     @router.post("/multislot/events/{event_id:path}/reward")
     async def reward_slots(campaign_id: CampaignPath, event_id: EventPath, request: Request) -> Response:
         """Learn the rewards of an event's slots."""
-        given = (await read_slot_rewards(request)).reward
-        ids = [slot_id_of(campaign_id, event_id, one.slot_id) for one in given]
-        pairs = zip(ids, given, strict=True)
-        await loops.learn([Reward(decision_id, one.value, campaign_id=campaign_id) for decision_id, one in pairs])
+        await loops.learn_slots(campaign_id, event_id, (await read_slot_rewards(request)).reward)
         return Response(status_code=204)
 
     @router.post("/multislot/events/{event_id:path}/activate")
@@ -112,7 +108,6 @@ THEIR_NAMES = {
     "exclude": "excludedActions",
     "context": "contextFeatures",
     "decision_id": "eventId",
-    "reward": "value",
     "algorithm": "explorationPercentage",
 }
 """Of fields, by the first part of their native names."""
