@@ -42,20 +42,25 @@ class Compaction:
         self._resting: dict[int, float] = {}
 
     def run(self) -> None:
-        """Replace the oldest rows of the next campaign that has any to replace."""
+        """Replace the oldest rows of the next campaign that has any to replace. Raises nothing."""
         try:
-            with self._read.connect() as connection:
-                now = campaigns.read_clock(connection) or self._clock()
-                found = retention.find_compacting(connection, self._key, CAMPAIGNS)
-            for key, days in found:
-                before = (now // DAY_US - days) * DAY_US  # whole days, so that not each row has its own transaction
-                if self._resting.get(key, 0.0) < time.monotonic() and self._compact(key, before):
-                    return  # the next round goes on with this one
-                self._key = key
-            if len(found) < CAMPAIGNS:
-                self._key = 0
+            self._run()
         except SQLAlchemyError as error:
             logger.warning("the compaction of logs is postponed", error=type(error).__name__)
+        except Exception:
+            logger.exception("the compaction of logs failed")
+
+    def _run(self) -> None:
+        with self._read.connect() as connection:
+            now = campaigns.read_clock(connection) or self._clock()
+            found = retention.find_compacting(connection, self._key, CAMPAIGNS)
+        for key, days in found:
+            before = (now // DAY_US - days) * DAY_US  # whole days, so that not each row has its own transaction
+            if self._resting.get(key, 0.0) < time.monotonic() and self._compact(key, before):
+                return  # the next round goes on with this one
+            self._key = key
+        if len(found) < CAMPAIGNS:
+            self._key = 0
 
     def _compact(self, key: int, before: int) -> bool:
         """Replace rows that were observed before an instant, if there are any; whether it has."""

@@ -118,17 +118,11 @@ class Lending:
         self._analyst.submit(self._analyse)
 
     def aside(self, work: Callable[[], None]) -> None:
-        """Have work done that needs no state that is held, unless the last such work is still under way."""
+        """Have work done that needs no state that is held, and raises nothing, unless the last one is under way."""
         if self._aside is None or self._aside.done():
-            self._aside = self._analyst.submit(self._do, work)
+            self._aside = self._analyst.submit(work)
 
     # The other threads' side
-
-    def _do(self, work: Callable[[], None]) -> None:
-        try:
-            work()
-        except Exception:
-            logger.exception("a chore failed")
 
     def _analyse(self) -> None:
         engine = create_read_engine(self._read.url)  # of its own: it may be at work when the others are given up

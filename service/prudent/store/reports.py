@@ -4,9 +4,10 @@ Reports read everything, page by page, each page in a short transaction: a long 
 reads at most so many rows, however long the campaign has run.
 """
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple, TypeVar
 
-from sqlalchemy import BindParameter, Connection, Row, and_, bindparam, case, null, select, tuple_
+from sqlalchemy import BindParameter, Connection, Row, bindparam, case, null, select, tuple_
 
 from prudent.store import log
 from prudent.store.decisions import IS_PLAY
@@ -122,25 +123,35 @@ _REWARDS = (
     )
     .order_by(observations.c.sequence)
 )
-_PAGE_OF_HELD = (
-    select(observations.c.sequence, observations.c.decision_id, observations.c.reward, decisions.c.held_out)
-    .select_from(observations.join(decisions, IS_OF_DECISION))
+# Scalar subqueries where there could be joins: before PostgreSQL has looked at the tables, it may join them by another
+# index than that of both columns, and read a whole log for each decision.
+_HELD_OUT = (
+    select(decisions.c.held_out).where(IS_OF_DECISION).correlate(observations).scalar_subquery().label("held_out")
+)
+_HELD = (
+    select(observations.c.sequence, observations.c.decision_id, observations.c.reward, _HELD_OUT)
     .where(
         observations.c.key == bindparam("key_"),
         observations.c.sequence > bindparam("after"),
         observations.c.sequence <= _AT_HEAD,
-        decisions.c.held_out.is_not(None),
+        IS_OBSERVATION,
     )
-    .order_by(observations.c.sequence)
-    .limit(bindparam("limit_"))
+    .subquery()
 )
+_PAGE_OF_HELD = select(_HELD).where(_HELD.c.held_out.is_not(None)).order_by(_HELD.c.sequence).limit(bindparam("limit_"))
 _PAGE_OF_REWARDS = _REWARDS.limit(bindparam("limit_"))
-_PLAYS = select(
-    *(decisions.c[name] for name in PlayRow._fields[:-1]), observations.c.arm_id.label("rewarded_arm_id")
-).where(decisions.c.key == bindparam("key_"), IS_PLAY)
+_REWARDED_ARM = (
+    select(observations.c.arm_id)
+    .where(IS_OF_DECISION, observations.c.sequence <= _AT_HEAD)
+    .correlate(decisions)
+    .scalar_subquery()
+    .label("rewarded_arm_id")
+)
+_PLAYS = select(*(decisions.c[name] for name in PlayRow._fields[:-1]), _REWARDED_ARM).where(
+    decisions.c.key == bindparam("key_"), IS_PLAY
+)
 _PAGE_OF_PLAYS = (
-    _PLAYS.select_from(decisions.outerjoin(observations, and_(IS_OF_DECISION, observations.c.sequence <= _AT_HEAD)))
-    .where(
+    _PLAYS.where(
         tuple_(decisions.c.created_at, decisions.c.decision_id)
         > tuple_(bindparam("after", type_=INSTANT), bindparam("after_id", type_=NAME)),
         decisions.c.created_at <= bindparam("until"),
@@ -148,11 +159,7 @@ _PAGE_OF_PLAYS = (
     .order_by(decisions.c.created_at, decisions.c.decision_id)
     .limit(bindparam("limit_"))
 )
-_NEWEST_PLAYS = (
-    _PLAYS.select_from(decisions.outerjoin(observations, IS_OF_DECISION))
-    .order_by(*_NEWEST_FIRST)
-    .limit(bindparam("limit_"))
-)
+_NEWEST_PLAYS = _PLAYS.order_by(*_NEWEST_FIRST).limit(bindparam("limit_"))
 _CHOICES = (
     select(*(decisions.c[name] for name in ChoiceRow._fields))
     .where(decisions.c.key == bindparam("key_"))
@@ -171,20 +178,14 @@ _OBSERVED = (
     .order_by(observations.c.sequence.desc())
     .limit(bindparam("limit_"))
 )
-_LEARNED = [observations.c[name] for name in LearnedReward._fields[:5]]
-_DECISIONS = (
-    select(*(decisions.c[name] for name in DecisionRow._fields), *_LEARNED)
-    .select_from(decisions.outerjoin(observations, IS_OF_DECISION))
-    .where(decisions.c.key == bindparam("key_"))
-)
+_DECISIONS = select(*(decisions.c[name] for name in DecisionRow._fields)).where(decisions.c.key == bindparam("key_"))
 # explanations and candidates are long, and a page has many: the log says only whether there is an explanation
 _SHORTENED = {
     "explanation": case((decisions.c.explanation.is_not(None), "")).label("explanation"),
     "candidates": null().label("candidates"),
 }
 _DECISION_LOG = (
-    select(*(_SHORTENED.get(name, decisions.c[name]) for name in DecisionRow._fields), *_LEARNED)
-    .select_from(decisions.outerjoin(observations, and_(IS_OF_DECISION, observations.c.sequence <= _AT_HEAD)))
+    select(*(_SHORTENED.get(name, decisions.c[name]) for name in DecisionRow._fields))
     .where(
         decisions.c.key == bindparam("key_"),
         tuple_(decisions.c.created_at, decisions.c.decision_id)
@@ -238,25 +239,26 @@ def read_decision_log(
 
     Explanations and candidates are not read: an explanation is empty where there is one, candidates are None.
     """
-    parameters = {"key_": key, "before": before[0], "before_id": before[1], "head": head, "limit_": limit}
-    return _corrected(connection, key, [_with_reward(row) for row in connection.execute(_DECISION_LOG, parameters)])
+    parameters = {"key_": key, "before": before[0], "before_id": before[1], "limit_": limit}
+    return _rewarded(connection, key, connection.execute(_DECISION_LOG, parameters), head)
 
 
 def newest_plays(connection: Connection, key: int, limit: int = PLAYS_MAX) -> list[PlayRow]:
     """The newest decisions of a campaign, newest first."""
-    return [PlayRow._make(row) for row in connection.execute(_NEWEST_PLAYS, {"key_": key, "limit_": limit})]
+    parameters = {"key_": key, "head": log.SEQUENCE_MAX, "limit_": limit}
+    return [PlayRow._make(row) for row in connection.execute(_NEWEST_PLAYS, parameters)]
 
 
 def newest_decisions(connection: Connection, key: int, limit: int) -> list[RewardedDecision]:
     """The newest decisions of a campaign with their rewards, newest first."""
     statement = _DECISIONS.order_by(*_NEWEST_FIRST).limit(limit)
-    return _corrected(connection, key, [_with_reward(row) for row in connection.execute(statement, {"key_": key})])
+    return _rewarded(connection, key, connection.execute(statement, {"key_": key}))
 
 
 def find_decision(connection: Connection, key: int, decision_id: str) -> RewardedDecision | None:
     """One decision of a campaign with its reward."""
-    row = connection.execute(_DECISIONS.where(decisions.c.decision_id == decision_id), {"key_": key}).first()
-    return None if row is None else _corrected(connection, key, [_with_reward(row)])[0]
+    found = connection.execute(_DECISIONS.where(decisions.c.decision_id == decision_id), {"key_": key})
+    return next(iter(_rewarded(connection, key, found)), None)
 
 
 def sample_rewards(connection: Connection, key: int, first: int, head: int) -> list[RewardRow]:
@@ -306,7 +308,15 @@ def _corrected(connection: Connection, key: int, rows: list[RewardedDecision]) -
     return corrected
 
 
-def _with_reward(row: Row[Any]) -> RewardedDecision:
-    columns = len(DecisionRow._fields)
-    learned = LearnedReward(*row[columns:])
-    return RewardedDecision(DecisionRow._make(row[:columns]), None if learned.sequence is None else learned)
+def _rewarded(
+    connection: Connection, key: int, rows: Iterable[Row[Any]], head: int = log.SEQUENCE_MAX
+) -> list[RewardedDecision]:
+    """The decisions with their rewards up to `head`, as these count now."""
+    made = [DecisionRow._make(row) for row in rows]
+    found = log.find_observations(connection, [row.identity for row in made])
+    learned = {
+        identity: LearnedReward(row.arm_id, row.reward, row.source, row.sequence, row.observed_at)
+        for identity, row in found.items()
+        if row.sequence <= head
+    }
+    return _corrected(connection, key, [RewardedDecision(row, learned.get(row.identity)) for row in made])

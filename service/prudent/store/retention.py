@@ -58,12 +58,10 @@ def add_pruned(connection: Connection, key: int, count: int) -> None:
 def compact(connection: Connection, beginning: LogRow) -> None:
     """Replace the rows of a log up to this one's place by it. The campaign's head is locked."""
     is_old = (observations.c.key == beginning.key) & (observations.c.sequence <= beginning.sequence)
-    orphans = (
-        select(func.count())
-        .select_from(observations.outerjoin(decisions, IS_OF_DECISION))
-        .where(is_old, IS_OBSERVATION, observations.c.decision_id.is_not(None), decisions.c.decision_id.is_(None))
-    )
-    gone = connection.execute(orphans).scalar_one()
+    # a subquery, not a join: see `prudent.store.reports`
+    made = select(decisions.c.key).where(IS_OF_DECISION).correlate(observations).scalar_subquery().label("made")
+    rewards = select(made).where(is_old, IS_OBSERVATION, observations.c.decision_id.is_not(None)).subquery()
+    gone = connection.execute(select(func.count()).select_from(rewards).where(rewards.c.made.is_(None))).scalar_one()
     connection.execute(delete(observations).where(is_old))
     append(connection, [beginning])
     add_pruned(connection, beginning.key, -gone)
