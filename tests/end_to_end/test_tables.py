@@ -1,11 +1,13 @@
 """Tables as they come: a campaign that fits them, and sending them to it."""
 
 import json
+import socket
 from pathlib import Path
 
 import httpx
 import pytest
 
+from prudent.cli.tables import BATCH_ROWS
 from tests.api.contract import ok
 from tests.end_to_end.test_command_line import run
 
@@ -118,4 +120,37 @@ def test_a_row_that_does_not_fit_is_named(server_url: str, tmp_path: Path) -> No
         done = run("observations", str(table), "--campaign", "rows", "--url", server_url)
         assert done.exit_code == 1
         assert words in " ".join(done.output.split()), done.output
+        assert "earlier batches" not in " ".join(done.output.split())
     assert ok(httpx.get(f"{server_url}/campaigns/rows", trust_env=False))["observations"] == 0
+
+
+def test_a_row_of_a_later_batch_says_what_has_been_learned(server_url: str, tmp_path: Path) -> None:
+    """Whoever mends the row would not know whether to send the others again."""
+    campaign = {"campaign_id": "later", "risk": {"measure": "mean"}, "arms": [{"arm_id": "a"}]}
+    ok(httpx.post(f"{server_url}/campaigns", json=campaign | {"model": {"type": "multi-armed"}}, trust_env=False), 201)
+    table = tmp_path / "later.csv"
+    table.write_text("arm,reward\n" + "a,1\n" * BATCH_ROWS + "z,1\n")
+    done = run("observations", str(table), "--campaign", "later", "--url", server_url)
+    assert done.exit_code == 1
+    said = " ".join(done.output.split())
+    assert f"line {BATCH_ROWS + 2}: arm_id: must be a registered arm" in said
+    assert said.endswith("; rows of earlier batches have been learned")
+    assert ok(httpx.get(f"{server_url}/campaigns/later", trust_env=False))["observations"] == BATCH_ROWS
+
+
+def test_a_campaign_that_cannot_be_read_is_one_line(server_url: str, tmp_path: Path) -> None:
+    """A mistyped campaign, or a server that does not run, would be a traceback."""
+    table = tmp_path / "rows.csv"
+    table.write_text("arm,reward\na,1\n")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    for url, words in (
+        (server_url, "the service answered 404"),
+        (f"http://127.0.0.1:{port}", f"no answer from http://127.0.0.1:{port}"),
+    ):
+        done = run("observations", str(table), "--campaign", "nope", "--url", url)
+        assert done.exit_code == 1
+        assert isinstance(done.exception, SystemExit), done.exception
+        assert done.output.startswith("prudent: ")
+        assert done.output.count("\n") == 1
+        assert words in done.output

@@ -268,11 +268,11 @@ def observations_command(
     from prudent_client import Client, ClientError
 
     stem = re.sub(r"[^A-Za-z0-9._~-]", "-", file.stem)[:100]
+    accepted = duplicates = 0
+    batch: list[tuple[int, Any]] = []
     with Client(url, api_key=api_key) as client:
         try:
             model = client.get_campaign(checked_id(campaign)).model
-            accepted = duplicates = 0
-            batch: list[tuple[int, Any]] = []
             for line, row in read_table(file, Format(delimiter, decimal, encoding)):
                 columns = (arm_column, reward_column, propensity_column)
                 batch.append((line, _observation(file, line, row, model, columns, f"{stem}-{line}")))
@@ -283,16 +283,18 @@ def observations_command(
                 counts = client.observe(campaign, [one for _, one in batch])
                 accepted, duplicates = accepted + counts.accepted, duplicates + counts.duplicates
         except ClientError as error:
-            _fail_at_line(file, error, [line for line, _ in batch])
+            _fail_at_line(file, error, [line for line, _ in batch], is_first=not accepted + duplicates)
     console.print(f"{accepted} observations learned, {duplicates} known before")
 
 
-def _fail_at_line(file: Path, error: Exception, lines: list[int]) -> NoReturn:
+def _fail_at_line(file: Path, error: Exception, lines: list[int], *, is_first: bool) -> NoReturn:
+    """End the program with the line that an error is about. lines: of the batch; is_first: whether it is the first."""
     message = str(error)
     found = re.search(r"items\.(\d+)\.?", message)
     if found is None or int(found[1]) >= len(lines):
         fail(message)
-    fail(f"{file}: line {lines[int(found[1])]}: {message[found.end() :]}; rows of earlier batches have been learned")
+    learned = "" if is_first else "; rows of earlier batches have been learned"
+    fail(f"{file}: line {lines[int(found[1])]}: {message[found.end() :]}{learned}")
 
 
 def _observation(file: Path, line: int, row: Row, model: Row, columns: tuple[str, str, str], name: str) -> Any:
