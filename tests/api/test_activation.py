@@ -95,6 +95,30 @@ def test_the_activation_belongs_to_the_request(api: httpx.Client) -> None:
     problem(api.post("/decisions/not%20an%20id/activate"), 422, "decision_id")
 
 
+@pytest.mark.parametrize("body", [b'{"campaign_id": "x"}', b"{", b"[]", b"null", b"\xff", b"campaign_id=x"])
+def test_a_body_is_refused_and_not_ignored(api: httpx.Client, body: bytes) -> None:
+    """Who sends the campaign in the body would be told to send it."""
+    campaign = create(api, multi_armed(reward={"timeout_seconds": 3600, "default": 0}))
+    decision = select(api, campaign, activation="deferred")["decision_id"]
+    path = f"/decisions/{decision}/activate"
+    for headers in ({"Content-Type": "application/json"}, {"Content-Type": "text/plain"}, {}):
+        detail = problem(api.post(path, content=body, headers=headers), 422, "body")["detail"]
+        assert "?campaign_id=" in detail
+    assert state(api, campaign)["state"] == "deferred"
+
+
+@pytest.mark.parametrize("kind", ["application/json", "application/x-www-form-urlencoded", None])
+@pytest.mark.parametrize("body", [b"", b"{}", b" {\n}\n"])
+def test_a_body_that_says_nothing_is_taken(api: httpx.Client, body: bytes, kind: str | None) -> None:
+    """Programs send an empty object with every POST, and curl a type with an empty body."""
+    campaign = create(api, multi_armed())
+    decision = select(api, campaign, activation="deferred")["decision_id"]
+    headers = {} if kind is None else {"Content-Type": kind}
+    reply = api.post(f"/decisions/{decision}/activate", content=body, headers=headers)
+    assert (reply.status_code, reply.content) == (204, b"")
+    assert counts(api, campaign) == (1, 1, 0)
+
+
 def test_it_moves_with_its_campaign(api: httpx.Client) -> None:
     """What was never shown would be defaulted after a move."""
     campaign = create(api, multi_armed(reward={"timeout_seconds": 3600, "default": 0}))

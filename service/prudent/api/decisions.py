@@ -161,8 +161,11 @@ def decision_routes(ledger: LedgerAccess, read: Reader, bodies: Bodies) -> APIRo
         status_code=204,
         response_class=Response,
     )
-    async def activate_decision(decision_id: DecisionPath, campaign_id: WhichCampaign = None) -> Response:
+    async def activate_decision(
+        request: Request, decision_id: DecisionPath, campaign_id: WhichCampaign = None
+    ) -> Response:
         """Say that a decision with deferred activation has been shown. Repeating it changes nothing."""
+        await bodies.refuse(request, "must be empty: this path takes the campaign_id in its query, as ?campaign_id=ID")
         await ledger.submit(Activate(decision_id, campaign_id))
         return Response(status_code=204)
 

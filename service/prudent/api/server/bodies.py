@@ -85,6 +85,13 @@ class Bodies:
 
         return read
 
+    async def refuse(self, request: Request, message: str) -> None:
+        """Raise InvalidCommandError with this message for a body that says something: `{}`, of any type, does not."""
+        body = await self._receive_any(request, self._limits.body_bytes_max)
+        self._held -= len(body)
+        if b"".join(body.split()) not in {b"", b"{}"}:
+            raise InvalidCommandError(message, field="body")
+
     def batches_of(
         self, envelope: type[BaseModel], convert: Callable[[Raw], V]
     ) -> Callable[[Request], Awaitable[list[V]]]:
@@ -176,6 +183,10 @@ class Bodies:
     async def _receive(self, request: Request, bytes_max: int) -> Raw:
         """The whole body. Raises BadBodyError or OverloadedError. Its size counts until the caller releases it."""
         _check_head(request.scope["headers"], bytes_max)
+        return await self._receive_any(request, bytes_max)
+
+    async def _receive_any(self, request: Request, bytes_max: int) -> Raw:
+        """The same, of any type."""
         first = _first_message(request.receive)
         if not isinstance(first, Awaitable) and first["type"] == "http.request" and not first.get("more_body", False):
             body: Raw = first.get("body", b"")
