@@ -1,6 +1,6 @@
 """What an admin does in the browser: campaigns and arms are made, changed and put away, by the commands of the API."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 import orjson
@@ -114,11 +114,13 @@ def administration_routes(ledger: LedgerAccess, read: Reader, pages: Pages, sess
             return seen(address(request, "campaigns", requested.campaign_id))
 
         like = None if source is None else source.row.campaign_id or ""
+        notes = creation.left_out(source)
         return Step(
             back=address(request, "campaigns", like) if like else address(request),
-            ask=lambda values: _about(creation.requested(values, source)),
+            ask=lambda values: _about(creation.requested(values, source), notes),
             do=do,
             title="New campaign" if like is None else f"Clone {like}",
+            text=notes,
             values={} if source is None else creation.like(source),
             tidied=creation.tidy,
             template="campaign_form.html",
@@ -191,14 +193,16 @@ def _question(statuses: Mapping[S, Words], status: str, name: str, current: str)
     return Question(title.format(name), text, button, is_grave=status in {"archived", "retired"})
 
 
-def _about(requested: CampaignConfiguration) -> Question:
-    """What a campaign will be like."""
+def _about(requested: CampaignConfiguration, notes: Sequence[str]) -> Question:
+    """What a campaign will be like. notes: what is to be said besides."""
     resolved = resolve(requested)
     arms = ", ".join(arm.arm_id for arm in resolved.arms[:ARMS_NAMED_MAX])
     more = f" and {len(resolved.arms) - ARMS_NAMED_MAX} more" if len(resolved.arms) > ARMS_NAMED_MAX else ""
     facts = [("Arms", f"{arms}{more}" if arms else "none yet: add them before the first select")]
     text = ["The risk measure and the features are for good, as what is learned depends on them. Arms can come and go."]
-    return Question(f"Create {resolved.campaign_id}?", text, "Create the campaign", [*facts, *rules(resolved)])
+    return Question(
+        f"Create {resolved.campaign_id}?", [*text, *notes], "Create the campaign", [*facts, *rules(resolved)]
+    )
 
 
 def _arm_fields(record: CampaignRecord) -> list[Field]:

@@ -116,12 +116,32 @@ def requested(values: Mapping[str, str], source: CampaignRecord | None) -> Campa
 
 
 def _copied(source: CampaignRecord) -> dict[str, Any]:
-    """A campaign's settings as they are now, with the arms that are not retired."""
+    """A campaign's settings as they are now, with the arms that are not retired, and without what is about others."""
     shown = render_campaign(source)
     body = {name: shown[name] for name in COPIED}
+    retired = _about_retired(source)
+    if "holdout" in retired:
+        body["holdout"] = None
+    if "baseline" in retired:
+        body["algorithm"] |= {"baseline": None}
     kept = (arm for arm in shown["arms"] if arm["status"] != "retired")
     body["arms"] = [{name: arm[name] for name in ("arm_id", "features", "value")} for arm in kept]
     return body
+
+
+def _about_retired(source: CampaignRecord) -> dict[str, str]:
+    """The settings of a campaign that are about a retired arm, and which arm."""
+    configuration = stored(source.row.configuration)
+    settings = {"holdout": configuration.holdout, "baseline": configuration.algorithm.baseline}
+    arms = {name: one.arm_id for name, one in settings.items() if one is not None and one.arm_id is not None}
+    retired = {arm.arm_id for arm in source.arms if arm.status == "retired"}
+    return {name: arm_id for name, arm_id in arms.items() if arm_id in retired}
+
+
+def left_out(source: CampaignRecord | None) -> list[str]:
+    """What a campaign like this one goes without besides its retired arms, in sentences."""
+    retired = {} if source is None else _about_retired(source)
+    return [f"The {name} is left out, as its arm {arm_id} is retired." for name, arm_id in retired.items()]
 
 
 def _risk(values: Mapping[str, str]) -> Any:

@@ -246,6 +246,34 @@ def test_a_clone_has_everything_but_the_weight_and_what_was_learned(closed: Serv
 
 
 @pytest.mark.parametrize(
+    ("name", "rules"),
+    [
+        ("holdout", {"holdout": {"share": 0.1, "arm_id": "c"}}),
+        ("baseline", {"algorithm": {"baseline": {"arm_id": "c", "tolerance": 0.1}}}),
+    ],
+)
+def test_a_clone_goes_without_what_is_about_a_retired_arm(
+    closed: Server, browser: Browser, name: str, rules: dict[str, Any]
+) -> None:
+    """A campaign whose control has been retired could not be cloned at all."""
+    source, copy = f"with-{name}", f"without-{name}"
+    make(closed, source, arms=[{"arm_id": "a"}, {"arm_id": "b"}, {"arm_id": "c"}], **rules)
+    path = f"{MANAGE}/campaigns/{source}/clone"
+    note = f"The {name} is left out, as its arm c is retired."
+    assert note not in browser.text(path)
+    call(closed, "PATCH", f"/campaigns/{source}/arms/c", {"status": "retired"})
+    assert note in browser.text(path)
+    values = {"campaign_id": copy, "risk.downside_weight": "1"}
+    asked = browser.send(path, **values)
+    assert asked.status_code == 200
+    assert note in words(asked)
+    assert browser.confirm(path, **values).status_code == 303
+    made = call(closed, "GET", f"/campaigns/{copy}")
+    assert [arm["arm_id"] for arm in made["arms"]] == ["a", "b"]
+    assert (made["holdout"], made["algorithm"]["baseline"]) == (None, None)
+
+
+@pytest.mark.parametrize(
     "risk",
     [
         {"measure": "cvar", "level": 0.1},
