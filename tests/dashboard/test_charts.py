@@ -19,6 +19,7 @@ from prudent.dashboard.regions import estimates, groups
 from prudent.dashboard.trend import COMPARED_FROM, STRETCHES_MAX, stretches, trend
 from prudent.reporting.groups import FeatureGroups, Group
 from prudent.reporting.policies import EstimateAt, PolicyArm, PolicyReport
+from prudent.store.log import Counts
 from prudent.store.reports import PlayRow
 
 MINUS = "\N{MINUS SIGN}"
@@ -96,7 +97,8 @@ def campaign(played: Sequence[str], rewarded: dict[str, list[float]]) -> Overvie
     """A campaign with so many decisions, oldest first, and rewards."""
     plays = [PlayRow(n * 1_000_000, str(n), arm_id, None, None, None) for n, arm_id in enumerate(played)][::-1]
     values = {arm_id: np.array(values) for arm_id, values in rewarded.items()}
-    return Overview(None, None, [], len(plays), plays, [], values, 0, None)  # type: ignore[arg-type]  # charts read no more
+    none = Counts(0, 0)
+    return Overview(None, None, [], len(plays), plays, [], values, 0, 1, none, none, None)  # type: ignore[arg-type]  # charts read no more
 
 
 def test_a_histogram_counts_every_reward_and_marks_mean_and_risk() -> None:

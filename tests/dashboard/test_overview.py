@@ -15,6 +15,7 @@ from prudent.dashboard.overview import Overview, read_overview, trailing_shares
 from prudent.dashboard.queries import CACHED_MAX, COSTLY, SECONDS_MAX, Cache
 from prudent.store import reports
 from prudent.store.engines import create_read_engine, parse_database_url
+from prudent.store.log import Counts
 from prudent.store.reports import PlayRow
 from tests.conftest import MakeServer
 
@@ -70,6 +71,29 @@ def test_all_of_a_short_campaign_is_read(engine: Engine) -> None:
     assert sum(one.plays for one in per_arm) == DECISIONS
     assert charts.shares(campaign) is not None
     assert charts.rewards(campaign, arms.arm_lines(campaign, per_arm, None), Expectile(0.25)) is not None
+
+
+def test_only_rewards_count_as_rewards(make_server: MakeServer, database_url: str) -> None:
+    """One reward that was corrected twice would be three rewards, and three that wait."""
+    server = make_server(database_url)
+    with httpx.Client(base_url=server.url, timeout=60, trust_env=False) as http:
+        http.post("/campaigns", json=CAMPAIGN).raise_for_status()
+        for name in ("d", "e"):
+            http.post("/select", json={"campaign_id": "c", "decision_id": name}).raise_for_status()
+        http.post("/reward", json={"decision_id": "d", "reward": 1}).raise_for_status()
+        http.patch("/campaigns/c", json={"algorithm": {"forgetting": {"half_life": 100}}}).raise_for_status()
+        http.patch("/campaigns/c", json={"status": "paused"}).raise_for_status()
+        http.post("/reward", json={"decision_id": "e", "reward": 1}).raise_for_status()
+        for value in (2, None):
+            correction = {"reward": value, "reason": "mistyped"}
+            http.post("/decisions/d/correction", json=correction).raise_for_status()
+        listed = http.get("/").text
+    opened = create_read_engine(parse_database_url(database_url))
+    campaign = look(opened)
+    opened.dispose()
+    assert campaign.row.head == 5
+    assert (campaign.counts, campaign.unlearned) == (Counts(2, 2), Counts(1, 2))
+    assert "<dt>rewards</dt><dd>2</dd>" in listed
 
 
 def test_a_long_campaign_is_read_from_all_over_its_log(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:

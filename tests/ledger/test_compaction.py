@@ -102,6 +102,20 @@ def test_it_learns_on_as_if_all_rows_were_there(make_worker: Callable[..., Worke
     assert_sound(worker)
 
 
+def test_rewards_that_were_replaced_count_as_rewards(make_worker: Callable[..., Worker]) -> None:
+    """The dashboard would show fewer rewards each day, or one too few."""
+    worker = make_worker()
+    worker.create("short", **KINDS["ridge"], **KEPT)
+    play(worker, "short", [1.0, 2.0, 3.0, 4.0])
+    worker.stop()
+    age(worker, "short", 3)
+    worker = make_worker()
+    wait_for(lambda: beginning(worker, "short") == 3)
+    with worker.read.connect() as connection:
+        key = connection.execute(text("SELECT key FROM campaigns WHERE campaign_id = 'short'")).scalar_one()
+        assert log.count_rewards(connection, key, 0, 4) == log.Counts(4, 0)
+
+
 def test_what_was_amended_stays_amended(make_worker: Callable[..., Worker]) -> None:
     """A corrected reward would count as the wrong one again, or a setting be forgotten with its row."""
     changes = {"risk": {"measure": "expectile", "level": 0.2}, "algorithm": {"name": "linucb-cr", "exact_until": 500}}

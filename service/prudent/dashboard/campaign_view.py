@@ -269,19 +269,21 @@ def _stalls(view: CampaignView, now: int) -> list[Stall]:
 
 def _learning(campaign: Overview, model: ModelReport) -> Finding:
     if campaign.row.learn_limit is not None:
-        waiting = plural(campaign.unlearned, "reward")
+        waiting = plural(campaign.unlearned.rewards, "reward")
+        if campaign.unlearned.corrections:
+            waiting += f" and {plural(campaign.unlearned.corrections, 'correction')}"
         return Finding("note", "Learning paused", f"{waiting} stored, to be learned when the campaign is active again.")
     behind = max(0, campaign.row.head - model.observations)
     if behind:
-        return Finding("note", "Learning", f"The model is {plural(behind, 'reward')} behind the log and catching up.")
-    if not model.observations and not campaign.decisions:
+        return Finding("note", "Learning", f"The model is {plural(behind, 'row')} behind the log and catching up.")
+    if not campaign.counts.rewards and not campaign.decisions:
         return Finding("note", "Learning", "No decisions and no rewards yet.")
-    if not model.observations:
+    if not campaign.counts.rewards:
         made = plural(campaign.decisions, "decision")
         advice = "does your program send them? Each is reported with the decision_id of its decision."
         level = "warning" if campaign.is_unrewarded else "note"
         return Finding(level, "No rewards yet", f"{made}, no reward yet: {advice}")
-    return Finding("ok", "Learning", f"{plural(model.observations, 'reward')} learned, none waiting.")
+    return Finding("ok", "Learning", f"{plural(campaign.counts.rewards, 'reward')} learned, none waiting.")
 
 
 def _values(campaign: Overview, row: NDArray[np.float64]) -> list[tuple[str, Any]]:

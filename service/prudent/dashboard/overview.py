@@ -19,8 +19,9 @@ from prudent.ledger.amendments import first_row
 from prudent.ledger.commands import Select
 from prudent.reporting.policies import Seen, seen_of
 from prudent.reporting.stalls import Signs, read_signs
-from prudent.store import campaigns, categories, decisions, reports
+from prudent.store import campaigns, categories, decisions, log, reports
 from prudent.store.campaigns import CampaignRow
+from prudent.store.log import Counts
 from prudent.store.reports import PLAYS_MAX, PlayRow, RewardedDecision
 from prudent.store.statements import features_from_bytes
 from prudent.store.tables import ArmRow, CategoryRow
@@ -42,6 +43,7 @@ class Overview:
     """A campaign as stored.
 
     decisions: how many in all; plays: the newest of them, newest first; recent: the newest `RECENT`, with all columns.
+    counts: of its log; unlearned: of what will be learned after a pause.
     first_row: of the log, the first that counts. rewards: (n,) of each arm, of the whole log from there on or evenly
     from all over it; rewards_in_order: (n,) of all arms, in the order of the log; sequences: (n,) their places in it.
     seen: None without features.
@@ -56,6 +58,8 @@ class Overview:
     rewards: dict[str, NDArray[np.float64]]
     rewards_read: int
     first_row: int
+    counts: Counts
+    unlearned: Counts
     seen: Seen | None
     learned: list[CategoryRow] = field(default_factory=list)
     signs: Signs = field(default_factory=lambda: Signs([], None, 0))
@@ -76,11 +80,6 @@ class Overview:
     def is_sampled(self) -> bool:
         """Whether the log is too long for all of its rewards to be read."""
         return self.row.head - self.first_row >= reports.REWARDS_MAX
-
-    @property
-    def unlearned(self) -> int:
-        """Rewards that will be learned after a pause."""
-        return 0 if self.row.learn_limit is None else max(0, self.row.head - self.row.learn_limit)
 
     @property
     def latest(self) -> str:
@@ -169,6 +168,8 @@ def read_overview(connection: Connection, campaign_id: str) -> Overview | None:
         rewards={arm_id: np.array(values) for arm_id, values in rewards.items()},
         rewards_read=len(sample),
         first_row=first,
+        counts=log.count_rewards(connection, row.key, 0, row.head),
+        unlearned=log.count_rewards(connection, row.key, row.observations, row.head),
         signs=read_signs(connection, row, arms),
         seen=seen_of(connection, row, configuration, arms, learned),
         learned=learned,
@@ -266,15 +267,17 @@ def read_list(connection: Connection, after: str) -> list[Listed]:
     """Campaigns after an id: one more than fits on a page, to tell whether there is a next page."""
     rows = campaigns.list_campaigns(connection, after=after, limit=LISTED_MAX + 1)
     arms = campaigns.read_arms(connection, [row.key for row in rows])
-    return [_listed(row, arms[row.key], reports.newest_plays(connection, row.key, RECENT)) for row in rows]
+    return [_listed(connection, row, arms[row.key]) for row in rows]
 
 
-def _listed(row: CampaignRow, arms: list[ArmRow], plays: list[PlayRow]) -> Listed:
+def _listed(connection: Connection, row: CampaignRow, arms: list[ArmRow]) -> Listed:
+    plays = reports.newest_plays(connection, row.key, RECENT)
+    rewards = log.count_rewards(connection, row.key, 0, row.head).rewards
     try:
         configuration = stored(row.configuration)
     except ValueError:  # one damaged campaign must not take the others out of the list
         return Listed(
-            row.campaign_id or "", "Its settings cannot be read.", row.status, "", len(arms), row.head, None, []
+            row.campaign_id or "", "Its settings cannot be read.", row.status, "", len(arms), rewards, None, []
         )
     measure = configuration.measure()
     coloured = colours([arm.arm_id for arm in arms], plays)
@@ -289,7 +292,7 @@ def _listed(row: CampaignRow, arms: list[ArmRow], plays: list[PlayRow]) -> Liste
         status=row.status,
         measure=measure.title,
         arms=len(arms),
-        rewards=row.head,
+        rewards=rewards,
         last_at=plays[0].created_at if plays else None,
         bar=bar,
         is_unrewarded=_is_unrewarded(row, len(plays)),

@@ -41,6 +41,13 @@ SNAPSHOT = "snapshot"
 _BEGINNING = f'{{"{SNAPSHOT}":'
 
 
+class Counts(NamedTuple):
+    """How many rows of a log are rewards, and how many correct one or take it back."""
+
+    rewards: int
+    corrections: int
+
+
 class FoldRow(NamedTuple):
     """What a fold reads of a log row."""
 
@@ -86,6 +93,13 @@ _AMENDMENTS = (
 )
 _FIRST_AMENDMENT = (
     select(observations.c.sequence).where(observations.c.key == bindparam("key_"), _IS_AMENDMENT).limit(1)
+)
+_COUNTS = select(func.count(), func.count(observations.c.decision_id)).where(
+    observations.c.key == bindparam("key_"),
+    observations.c.sequence > bindparam("after"),
+    observations.c.sequence <= bindparam("until"),
+    _IS_AMENDMENT,
+    func.coalesce(observations.c.detail, "").not_like(f"{_BEGINNING}%"),
 )
 _CORRECTIONS = Lookup(
     select(*(observations.c[name] for name in FoldRow._fields))
@@ -199,6 +213,15 @@ def read_amendments(connection: Connection, key: int, until: int) -> list[FoldRo
 def has_amendments(connection: Connection, key: int) -> bool:
     """Whether a campaign's log has rows that are no observations."""
     return connection.execute(_FIRST_AMENDMENT, {"key_": key}).first() is not None
+
+
+def count_rewards(connection: Connection, key: int, after: int, until: int) -> Counts:
+    """The rewards and corrections in a campaign's log with after < sequence <= until, at the cost of the latter.
+
+    All rows that a snapshot has replaced count as rewards: nobody knows any more how many of them were.
+    """
+    amendments, corrections = connection.execute(_COUNTS, {"key_": key, "after": after, "until": until}).one()
+    return Counts(until - after - amendments, corrections)
 
 
 def value_of(row: FoldRow) -> float | None:

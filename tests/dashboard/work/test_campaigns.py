@@ -225,6 +225,28 @@ def test_a_campaign_is_paused_archived_and_made_active_again(closed: Server, bro
     assert browser.http.get(f"{MANAGE}/campaigns/rest/status/deleted").status_code == 404
 
 
+def test_corrections_are_not_said_to_be_rewards(closed: Server, browser: Browser) -> None:
+    """A reward that was corrected three times in a pause would be three new ones."""
+    make(closed, "pause")
+    decision_id = call(closed, "POST", "/select", {"campaign_id": "pause"})["decision_id"]
+    call(closed, "POST", "/reward", {"decision_id": decision_id, "reward": 1})
+    assert "1 reward learned, none waiting." in browser.text("/dashboard/campaigns/pause")
+    call(closed, "PATCH", "/campaigns/pause", {"status": "paused"})
+    for value in (2, 3, 4):
+        body = {"reward": value, "reason": "mistyped"}
+        call(closed, "POST", f"/decisions/{decision_id}/correction", body)
+    page = browser.text("/dashboard/campaigns/pause")
+    assert "Rewards 1 including" in page
+    assert (
+        "0 of them waiting, and will be learned in order once the campaign is active again; so will 3 corrections."
+        in page
+    )
+    assert "0 rewards and 3 corrections stored, to be learned when the campaign is active again." in page
+    assert "from a sample of" not in page
+    call(closed, "PATCH", "/campaigns/pause", {"status": "active"})
+    assert "1 reward learned, none waiting." in browser.text("/dashboard/campaigns/pause")
+
+
 def test_a_clone_has_everything_but_the_weight_and_what_was_learned(closed: Server, browser: Browser) -> None:
     """More caution could be tried only by writing the whole campaign down again."""
     model = {"type": "disjoint", "features": [{"name": "km", "center": 5, "scale": 2}], "interactions": []}
