@@ -103,7 +103,7 @@ def test_a_long_campaign_is_read_from_all_over_its_log(engine: Engine, monkeypat
     monkeypatch.setattr("prudent.dashboard.overview.PLAYS_MAX", 50)
     with engine.connect() as connection:
         key, head = look(engine).row.key, OBSERVATIONS
-        sample = reports.sample_rewards(connection, key, head)
+        sample = reports.sample_rewards(connection, key, 1, head)
         assert len(reports.newest_plays(connection, key, 50)) == 50
     assert len(sample) == 200
     sequences = [row.sequence for row in sample]
