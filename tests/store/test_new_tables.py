@@ -60,9 +60,8 @@ def touched(plan: dict[str, Any]) -> int:
     return int(seen * plan["Actual Loops"]) + sum(touched(part) for part in plan.get("Plans", []))
 
 
-@pytest.mark.parametrize("name", READS)
-def test_a_decision_is_found_by_its_own_index(engine: Engine, name: str) -> None:
-    """With another one each row is compared with all: a report of 20,000 new decisions took more than ten seconds."""
+def plans_of(connection: Connection, read: Callable[[Connection], object]) -> list[dict[str, Any]]:
+    """How the statements of a read were executed, on tables that are not known."""
     plans: list[dict[str, Any]] = []
 
     def explain(_connection: Any, cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
@@ -70,12 +69,27 @@ def test_a_decision_is_found_by_its_own_index(engine: Engine, name: str) -> None
             cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}", parameters)
             plans.append(cursor.fetchone()[0][0]["Plan"])
 
+    unknown = text("SELECT max(reltuples) FROM pg_class WHERE relname IN ('decisions', 'observations')")
+    assert connection.execute(unknown).scalar_one() < 0
+    event.listen(connection, "before_cursor_execute", explain)
+    read(connection)
+    event.remove(connection, "before_cursor_execute", explain)
+    return plans
+
+
+@pytest.mark.parametrize("name", READS)
+def test_a_decision_is_found_by_its_own_index(engine: Engine, name: str) -> None:
+    """With another one each row is compared with all: a report of 20,000 new decisions took more than ten seconds."""
     with engine.connect() as connection:
-        unknown = text("SELECT max(reltuples) FROM pg_class WHERE relname IN ('decisions', 'observations')")
-        assert connection.execute(unknown).scalar_one() < 0
-        event.listen(connection, "before_cursor_execute", explain)
-        READS[name](connection)
-        event.remove(connection, "before_cursor_execute", explain)
+        plans = plans_of(connection, READS[name])
         connection.rollback()
     assert max(touched(plan) for plan in plans) >= ROWS
     assert sum(touched(plan) for plan in plans) <= 10 * ROWS
+
+
+def test_rewards_are_counted_without_reading_them(engine: Engine) -> None:
+    """Each page of a dashboard would read the whole log to say how long it is."""
+    with engine.connect() as connection:
+        plans = plans_of(connection, lambda given: log.count_rewards(given, 1, 0, ROWS))
+        assert log.count_rewards(connection, 1, 0, ROWS) == log.Counts(ROWS, 0)
+    assert sum(touched(plan) for plan in plans) <= 10
