@@ -100,6 +100,26 @@ def test_a_campaign_has_one_worker(proxy: MakeProxy, servers: list[Server]) -> N
     assert owners == {0, 1}  # so do these four names fall
 
 
+def test_large_bodies_pass(proxy: MakeProxy, servers: list[Server]) -> None:
+    """A body is looked at for its campaign as far as it fits the proxy's memory; the rest must arrive all the same."""
+    url = proxy(servers).url
+    wait_until_both_serve(url, servers)
+    create_campaigns(servers[0].url)
+    items = [{"arm_id": "a", "reward": 0.5, "observation_id": f"o{number:0100d}"} for number in range(1_000)]
+    with httpx.Client(base_url=url, timeout=60, trust_env=False) as http:
+        learned = http.post("/campaigns/ridge/observations", json={"items": items}).raise_for_status()
+        assert len(learned.request.content) > 2**17
+        file = http.get("/campaigns/ridge/export").raise_for_status().content
+        assert len(file) > 2**18
+        http.delete("/campaigns/ridge", params={"confirm": "ridge"}).raise_for_status()
+        back = http.post("/import", content=file, headers={"Content-Type": "application/x-ndjson"}).raise_for_status()
+        assert back.json()["observations"] == len(items)
+        for size in (2**21, 5 * 2**20):  # as the service says it, and as the proxy does
+            too_large = http.post("/select", content=b"x" * size)
+            assert too_large.status_code == httpx.codes.REQUEST_ENTITY_TOO_LARGE
+            assert too_large.json()["type"] == "urn:prudent:too-large"
+
+
 def test_deaths_lose_nothing(proxy: MakeProxy, servers: list[Server], postgres_database: str, promise: Promise) -> None:
     """Campaigns go from one server to the other and back, while both have learned for them."""
     url, record = proxy(servers).url, Record()
