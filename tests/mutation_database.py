@@ -131,7 +131,7 @@ DATABASE = (
     Mutation(
         "a decision that is not too old until it is deleted",
         "prudent.ledger.state:CampaignState.keeps",
-        replace("created_at >= now - days * DAY_US", "True"),
+        replace("decision.created_at >= now - days * DAY_US", "True"),
         "tests/ledger/test_retention.py::test_a_decision_is_too_old_before_it_is_deleted",
     ),
     Mutation(

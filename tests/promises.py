@@ -50,6 +50,7 @@ PROMISES = {
     "quarantine": "rows that cannot be learned concern their campaign only",
     "digest": "a row that changes after it was appended is found",
     "arms": "arms come and go, no error; a retired one is not chosen again",
+    "compaction": "a log whose oldest rows were replaced teaches the same",
     "owners": "servers behind a proxy: those that end or hang are replaced",
     "upgrades": "every released schema opens, migrates and verifies",
 }

@@ -1,6 +1,7 @@
 """Old rows of a log give way to a snapshot, and nothing that is learned or said afterwards is another."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from tests.fixtures.make_snapshots import KINDS as EVERY_KIND
 from tests.ledger.conftest import Worker
 from tests.ledger.replays import assert_live_equals_replay
 from tests.ledger.test_amendments import learned, play
+from tests.promises import Promise, length
 from tests.waiting import wait_for
 
 KEPT = {"retention_days": 5, "log_retention_days": 10}
@@ -265,6 +267,7 @@ def test_what_was_replaced_is_not_reported_as_lost(make_worker: Callable[..., Wo
         last = log.fold_row(log.read_rows(connection, 1, 2, 3, 1)[0])
     worker = make_worker()
     wait_for(lambda: beginning(worker, "short") == 3)
+    worker.ledger.stop()  # whose threads use the connections that are given up
     with capture_logs() as written:
         report_losses(worker.read, Held("before", [(1, "short", last)], []))
         report_losses(worker.read, Held("before", [(1, "short", last._replace(sequence=4))], []))
@@ -314,3 +317,60 @@ def test_a_database_stops_growing(make_worker: Callable[..., Worker]) -> None:
 def _count(worker: Worker, statement: str) -> int:
     with worker.read.connect() as connection:
         return int(connection.execute(text(statement)).scalar_one())
+
+
+@pytest.mark.parametrize("seed", range(length("COMPACTIONS", 2)))
+def test_whatever_happens_in_between(make_worker: Callable[..., Worker], seed: int, promise: Promise) -> None:
+    """Corrections, restarts, other half-lives and pauses, in any order, before and after rows are replaced."""
+    rng = np.random.default_rng(seed)
+    kind = ["ridge", "stages", "forgetting", "gradient"][seed % 4]
+    worker = make_worker(Limits(snapshot_observations=30))
+    for name in ("short", "whole"):
+        worker.create(name, **KINDS[kind], **(KEPT if name == "short" else {}))
+    made, replaced, heads = 0, 0, {"short": 0, "whole": 0}
+    for _ in range(12):
+        act = str(rng.choice(["play", "play", "correct", "restart", "half-life", "pause", "compact", "compact"]))
+        if act == "play" or made == 0:
+            rewards = rng.normal(size=int(rng.integers(5, 60))).round(3).tolist()
+            for name in heads:
+                play(worker, name, rewards, first=made)
+            made += len(rewards)
+        elif act == "correct":
+            which, value = int(rng.integers(0, made)), float(rng.normal())
+            for name in heads:
+                with suppress(NotFoundError):  # once it has been replaced, the other one keeps its reward, too
+                    worker.administer(Correct(f"{name}-{which}", value, "typing error", campaign_id=name))
+                    continue
+                break
+        elif act == "restart" and log_head(worker, "short") > replaced:
+            first = int(rng.integers(replaced + 1, log_head(worker, "short") + 1))
+            for name in heads:
+                worker.administer(RestartCampaign(name, first))
+        elif act == "half-life" and kind == "forgetting":
+            half_life = int(rng.integers(20, 200))
+            for name in heads:
+                forgetting = AlgorithmChange.model_validate({"forgetting": {"half_life": half_life}})
+                worker.administer(ChangeCampaign(name, algorithm=forgetting))
+        elif act == "pause":
+            for name in heads:
+                worker.administer(ChangeCampaign(name, status="paused"))
+                play(worker, name, [0.5, -0.5], first=made)
+                worker.administer(ChangeCampaign(name, status="active"))
+            made += 2
+        elif act == "compact":
+            until = int(rng.integers(replaced, log_head(worker, "short") + 1))
+            worker.stop()
+            age(worker, "short", until)
+            worker = make_worker(Limits(snapshot_observations=30))
+            wait_for(lambda worker=worker, until=until: beginning(worker, "short") == until)  # type: ignore[misc]
+            replaced = until
+        np.testing.assert_array_equal(learned(worker, "short"), learned(worker, "whole"), err_msg=act)
+    assert_sound(worker)
+    database = worker.write.dialect.name
+    promise("compaction", f"{database}, course {seed}, {kind}: {replaced} of {log_head(worker, 'short')} rows replaced")
+
+
+def log_head(worker: Worker, name: str) -> int:
+    with worker.read.connect() as connection:
+        statement = "SELECT head FROM heads JOIN campaigns USING (key) WHERE campaign_id = :name"
+        return int(connection.execute(text(statement), {"name": name}).scalar_one())
