@@ -1,5 +1,6 @@
 """Old rows of a log give way to a snapshot, and nothing that is learned or said afterwards is another."""
 
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 import numpy as np
 import orjson
 import pytest
-from sqlalchemy import text
+from sqlalchemy import event, text
 from structlog.testing import capture_logs
 
 from prudent.campaigns import AlgorithmChange, build_policy, stored
@@ -16,11 +17,11 @@ from prudent.core.snapshot import FORMAT_VERSION
 from prudent.errors import InvalidCommandError, NotFoundError
 from prudent.ledger import compaction, ledger
 from prudent.ledger.amendments import begin
-from prudent.ledger.commands import ChangeCampaign, Correct, RestartCampaign, Reward, Select
+from prudent.ledger.commands import ChangeCampaign, Correct, Observe, RestartCampaign, Reward, Select, WarmStart
 from prudent.ledger.loading import Held, report_losses
 from prudent.ledger.verification import verify
 from prudent.settings import Limits
-from prudent.store import log
+from prudent.store import log, retention
 from tests.aging import age_log
 from tests.fixtures.make_snapshots import DIRECTORY
 from tests.fixtures.make_snapshots import KINDS as EVERY_KIND
@@ -225,6 +226,55 @@ def test_what_only_the_log_says_stays(make_worker: Callable[..., Worker], monkey
     play(worker, "exact", [1.0] * 12, first=20)
     wait_for(lambda: beginning(worker, "paused") == 20)
     assert beginning(worker, "exact") == 0  # the twelve rows are not old
+
+
+def test_observations_from_elsewhere_are_as_old_as_what_follows(make_worker: Callable[..., Worker]) -> None:
+    """They say when they were made. One of last year, sent again a minute later, would be learned twice."""
+    worker = make_worker()
+    worker.create("short", **KEPT)
+    worker.create("whole")
+    made = [WarmStart("a", float(n), observation_id=f"o{n}", observed_at=1_000 + n) for n in range(5)]
+    for name in ("short", "whole"):
+        worker.one(Observe(name, made))
+        play(worker, name, [1.0, 2.0, 3.0])
+        worker.one(Observe(name, [WarmStart("b", 0.5, observation_id="last", observed_at=1_000)]))
+    worker.stop()
+    worker = make_worker()
+    time.sleep(0.5)  # some rounds
+    receipt = worker.one(Observe("short", made))
+    assert (receipt.accepted, receipt.duplicates) == (0, 5)
+    worker.stop()
+    age(worker, "short", 7)  # the first observations, and two of the rewards
+    worker = make_worker()
+    wait_for(lambda: beginning(worker, "short") == 7)
+    time.sleep(0.5)
+    assert beginning(worker, "short") == 7
+    np.testing.assert_array_equal(learned(worker, "short"), learned(worker, "whole"))
+    assert_sound(worker)
+
+
+def test_rows_that_come_while_old_ones_are_looked_for_are_young(make_worker: Callable[..., Worker]) -> None:
+    """Between two queries a log can grow: rewards of this second would be replaced, and sent again be learned twice."""
+    worker = make_worker()
+    worker.create("short", **KEPT)
+    other = make_worker()
+    came = []
+
+    def play_first(*_: Any) -> None:
+        if not came:
+            came.append(True)
+            return
+        if len(came) == 1:
+            came.append(True)
+            play(other, "short", [1.0, 2.0])
+
+    with worker.read.connect() as connection:
+        event.listen(connection, "before_cursor_execute", play_first)
+        assert retention.find_old_rows(connection, 1, 0, 0, 10**18) == 0
+    assert len(came) == 2
+    with worker.read.connect() as connection:
+        assert retention.find_old_rows(connection, 1, 0, 2, 10**18) == 2
+        assert retention.find_old_rows(connection, 1, 0, 2, 1) == 0
 
 
 def test_an_amendment_on_the_way_is_not_lost(

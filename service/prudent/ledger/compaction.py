@@ -67,9 +67,14 @@ class Compaction:
         with self._read.connect() as connection:
             standing = campaigns.read_standings(connection, [key]).get(key)
             # what amends a paused campaign's log is not learned before it goes on
-            if standing is None or standing.learn_limit is not None or not _has_old(connection, standing, before):
+            if standing is None or standing.learn_limit is not None:
                 return False
-            beginning = self._begin(connection, standing, before)
+            replaced = log.find_beginning(connection, key)
+            after = 0 if replaced is None else replaced.sequence
+            until = retention.find_old_rows(connection, key, after, standing.head, before)
+            if not until:
+                return False
+            beginning = self._begin(connection, standing, until)
             amendments = log.read_amendments(connection, key, standing.head)
         if beginning is None:
             self._resting[key] = time.monotonic() + REST_SECONDS
@@ -85,11 +90,11 @@ class Compaction:
         logger.info("a snapshot has replaced rows of a log", campaign_id=standing.campaign_id, until=beginning.sequence)
         return True
 
-    def _begin(self, connection: Connection, standing: Standing, before: int) -> LogRow | None:
-        """What is to replace the old rows; None if nothing can."""
+    def _begin(self, connection: Connection, standing: Standing, until: int) -> LogRow | None:
+        """What is to replace rows up to this one, or some of them; None if nothing can."""
         try:
             state = open_state(connection, standing)
-            last = None if state is None else _fold(state, _old_rows(connection, standing, before))
+            last = None if state is None else _fold(state, _rows(connection, standing.key, until))
         except BAD_ROWS as error:
             logger.error("a log cannot be compacted", campaign_id=standing.campaign_id, error=str(error))
             return None
@@ -114,17 +119,8 @@ def _fold(state: CampaignState, rows: Iterator[LogRow]) -> LogRow | None:
     return last
 
 
-def _has_old(connection: Connection, standing: Standing, before: int) -> bool:
-    """Whether the first row that is not replaced yet is old."""
-    rows = [row for row in log.read_rows(connection, standing.key, 0, standing.head, 2) if not log.is_beginning(row)]
-    return bool(rows) and rows[0].observed_at < before
-
-
-def _old_rows(connection: Connection, standing: Standing, before: int) -> Iterator[LogRow]:
+def _rows(connection: Connection, key: int, until: int) -> Iterator[LogRow]:
     after = 0
-    while page := log.read_rows(connection, standing.key, after, standing.head, ROWS):
-        for row in page:
-            if row.observed_at >= before:
-                return
-            yield row
+    while page := log.read_rows(connection, key, after, until, ROWS):
+        yield from page
         after = page[-1].sequence

@@ -11,6 +11,9 @@ from sqlalchemy import Column, Connection, delete, func, select, update
 from prudent.store.log import IS_OBSERVATION, IS_OF_DECISION, append
 from prudent.store.tables import LogRow, campaigns, decisions, observations
 
+LOOKED_AT_MAX = 1_000_000
+"""Rows of a log among which old ones are looked for at a time."""
+
 
 def find_retaining(connection: Connection, after: int, limit: int) -> list[tuple[int, int]]:
     """Key and retention_days of the next campaigns that do not keep their decisions for ever, after a key."""
@@ -53,6 +56,25 @@ def add_pruned(connection: Connection, key: int, count: int) -> None:
     if count:
         statement = update(campaigns).where(campaigns.c.key == key, campaigns.c.pruned + count >= 0)
         connection.execute(statement.values(pruned=campaigns.c.pruned + count))
+
+
+def find_old_rows(connection: Connection, key: int, after: int, head: int, before: int) -> int:
+    """The last row of a log, among those after one, up to which all were appended before an instant; 0 for none.
+
+    head: which has been read before, since of rows that come meanwhile, one query may see what the other has not.
+    Warm starts bring times of their own, and what is left of an erased row has none: they are as old as what follows.
+    """
+    rows = select(observations.c.sequence).where(
+        observations.c.key == key,
+        observations.c.sequence > after,
+        observations.c.sequence <= min(head, after + LOOKED_AT_MAX),
+        observations.c.source != "warm-start",
+        observations.c.observed_at > 0,
+    )
+    young = rows.where(observations.c.observed_at >= before).order_by(observations.c.sequence).limit(1)
+    first = connection.execute(young).scalar()
+    old = rows if first is None else rows.where(observations.c.sequence < first)
+    return connection.execute(old.order_by(observations.c.sequence.desc()).limit(1)).scalar() or 0
 
 
 def compact(connection: Connection, beginning: LogRow) -> None:
