@@ -143,6 +143,8 @@ class Maintenance:
                     self._pruned_key = 0
         if room < PRUNE_ROWS:
             with self._write.begin() as connection:
+                # or a compaction could delete a reward that is just being counted as one without a decision
+                campaigns.lock_heads(connection, old)
                 for key, ids in old.items():
                     retention.prune(connection, key, ids)
 
