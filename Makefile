@@ -66,8 +66,9 @@ TRUST_LENGTHS = TRUST_ROUNDS=200 TRUST_DEATHS=100 TRUST_STOPS=20 TRUST_RESTARTS=
 	TRUST_COMPACTIONS=60 SOAK_UPDATES=100000
 TRUST_TESTS = tests/trust tests/transfer tests/api/test_fuzz.py tests/api/test_keys.py tests/api/test_access.py \
 	tests/api/test_arms_come_and_go.py tests/client/test_defaults.py tests/clients/test_javascript.py \
-	tests/ledger/test_amendments.py tests/ledger/test_compaction.py tests/end_to_end/test_hostile_bodies.py \
-	tests/end_to_end/test_hostile_connections.py tests/end_to_end/test_reproducibility.py tests/core/test_adversarial.py \
+	tests/ledger/test_amendments.py tests/ledger/test_compaction.py tests/ledger/test_compaction_courses.py \
+	tests/end_to_end/test_hostile_bodies.py tests/end_to_end/test_hostile_connections.py \
+	tests/end_to_end/test_reproducibility.py tests/core/test_adversarial.py \
 	tests/core/numerics/test_newton.py tests/core/test_distributions.py tests/core/measures
 
 # The promises of docs/reliability.md at full length; first what does not measure times, two at a time, then what does.

@@ -12,7 +12,7 @@ Answer = tuple[int, dict[str, str], bytes] | None
 
 @dataclass(frozen=True)
 class Asked:
-    """A request as it arrived; header names are in lower case."""
+    """A request as it arrived; header names are in lower case, and what came under one name twice is joined."""
 
     method: str
     path: str
@@ -42,7 +42,7 @@ def scripted_server() -> Iterator[Script]:
 
         def _serve(self) -> None:
             body = self.rfile.read(int(self.headers.get("content-length") or 0))
-            headers = {name.lower(): value for name, value in self.headers.items()}
+            headers = {name.lower(): ", ".join(self.headers.get_all(name, [])) for name in self.headers}
             script.requests.append(Asked(self.command, self.path, headers, body))
             answer = script.next()
             if answer is None:

@@ -9,6 +9,7 @@ from sqlalchemy import Engine
 
 from prudent.campaigns import CampaignConfiguration, resolve
 from prudent.clock import Clock, steady_clock
+from prudent.ledger import compaction, ledger
 from prudent.ledger.commands import Author, CreateCampaign
 from prudent.ledger.ledger import Ledger
 from prudent.observability.metrics import Metrics
@@ -87,3 +88,10 @@ def make_worker(migrated_url: str) -> Iterator[Callable[..., Worker]]:
 @pytest.fixture
 def worker(make_worker: Callable[..., Worker]) -> Worker:
     return make_worker()
+
+
+@pytest.fixture
+def small_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have old rows be replaced at once, a few at a time."""
+    monkeypatch.setattr(ledger, "MAINTENANCE_SECONDS", 0.05)
+    monkeypatch.setattr(compaction, "ROWS", 40)

@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,63 +14,20 @@ from structlog.testing import capture_logs
 from prudent.campaigns import AlgorithmChange, build_policy, stored
 from prudent.core.snapshot import FORMAT_VERSION
 from prudent.errors import InvalidCommandError, NotFoundError
-from prudent.ledger import compaction, ledger
+from prudent.ledger import compaction
 from prudent.ledger.amendments import begin
 from prudent.ledger.commands import ChangeCampaign, Correct, Observe, RestartCampaign, Reward, Select, WarmStart
 from prudent.ledger.loading import Held, report_losses
-from prudent.ledger.verification import verify
 from prudent.settings import Limits
 from prudent.store import log, retention
-from tests.aging import age_log
 from tests.fixtures.make_snapshots import DIRECTORY
 from tests.fixtures.make_snapshots import KINDS as EVERY_KIND
+from tests.ledger.compacted import KEPT, KINDS, age, assert_sound, beginning, rows_of
 from tests.ledger.conftest import Worker
-from tests.ledger.replays import assert_live_equals_replay
 from tests.ledger.test_amendments import learned, play
-from tests.promises import Promise, length
 from tests.waiting import wait_for
 
-KEPT = {"retention_days": 5, "log_retention_days": 10}
-ROWS = 40
-KINDS: dict[str, dict[str, Any]] = {
-    "ridge": {"algorithm": {"name": "linucb"}},
-    "exact, then one pass": {
-        "risk": {"measure": "expectile", "level": 0.2},
-        "algorithm": {"name": "linucb-cr", "exact_until": 100},
-    },
-    "stages": {"risk": {"measure": "cvar", "level": 0.25}, "algorithm": {"name": "linucb-onepass-cr"}},
-    "gradient": {"risk": {"measure": "expectile", "level": 0.2}, "algorithm": {"name": "linucb-ogd-cr"}},
-    "forgetting": {"algorithm": {"name": "linucb", "forgetting": {"half_life": 50}}},
-}
-
-
-@pytest.fixture(autouse=True)
-def _many_small_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ledger, "MAINTENANCE_SECONDS", 0.05)
-    monkeypatch.setattr(compaction, "ROWS", ROWS)
-
-
-def age(worker: Worker, name: str, until: int) -> None:
-    """Have rows of a log, and their decisions, come 30 days earlier. No worker may run."""
-    age_log(worker.write, name, until, 30)
-
-
-def beginning(worker: Worker, name: str) -> int:
-    """How many rows of a log were replaced."""
-    return next(one.replaced for one in verify(worker.read) if one.campaign_id == name)
-
-
-def rows_of(worker: Worker, name: str) -> int:
-    with worker.read.connect() as connection:
-        statement = "SELECT count(*) FROM observations JOIN campaigns USING (key) WHERE campaign_id = :name"
-        return int(connection.execute(text(statement), {"name": name}).scalar_one())
-
-
-def assert_sound(worker: Worker) -> None:
-    assert_live_equals_replay(worker)
-    assert [(one.digest, one.faults) for one in verify(worker.read, deep=True)] == [
-        ("unbroken", []) for _ in verify(worker.read)
-    ]
+pytestmark = pytest.mark.usefixtures("small_rounds")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -367,60 +323,3 @@ def test_a_database_stops_growing(make_worker: Callable[..., Worker]) -> None:
 def _count(worker: Worker, statement: str) -> int:
     with worker.read.connect() as connection:
         return int(connection.execute(text(statement)).scalar_one())
-
-
-@pytest.mark.parametrize("seed", range(length("COMPACTIONS", 2)))
-def test_whatever_happens_in_between(make_worker: Callable[..., Worker], seed: int, promise: Promise) -> None:
-    """Corrections, restarts, other half-lives and pauses, in any order, before and after rows are replaced."""
-    rng = np.random.default_rng(seed)
-    kind = ["ridge", "stages", "forgetting", "gradient"][seed % 4]
-    worker = make_worker(Limits(snapshot_observations=30))
-    for name in ("short", "whole"):
-        worker.create(name, **KINDS[kind], **(KEPT if name == "short" else {}))
-    made, replaced, heads = 0, 0, {"short": 0, "whole": 0}
-    for _ in range(12):
-        act = str(rng.choice(["play", "play", "correct", "restart", "half-life", "pause", "compact", "compact"]))
-        if act == "play" or made == 0:
-            rewards = rng.normal(size=int(rng.integers(5, 60))).round(3).tolist()
-            for name in heads:
-                play(worker, name, rewards, first=made)
-            made += len(rewards)
-        elif act == "correct":
-            which, value = int(rng.integers(0, made)), float(rng.normal())
-            for name in heads:
-                with suppress(NotFoundError):  # once it has been replaced, the other one keeps its reward, too
-                    worker.administer(Correct(f"{name}-{which}", value, "typing error", campaign_id=name))
-                    continue
-                break
-        elif act == "restart" and log_head(worker, "short") > replaced:
-            first = int(rng.integers(replaced + 1, log_head(worker, "short") + 1))
-            for name in heads:
-                worker.administer(RestartCampaign(name, first))
-        elif act == "half-life" and kind == "forgetting":
-            half_life = int(rng.integers(20, 200))
-            for name in heads:
-                forgetting = AlgorithmChange.model_validate({"forgetting": {"half_life": half_life}})
-                worker.administer(ChangeCampaign(name, algorithm=forgetting))
-        elif act == "pause":
-            for name in heads:
-                worker.administer(ChangeCampaign(name, status="paused"))
-                play(worker, name, [0.5, -0.5], first=made)
-                worker.administer(ChangeCampaign(name, status="active"))
-            made += 2
-        elif act == "compact":
-            until = int(rng.integers(replaced, log_head(worker, "short") + 1))
-            worker.stop()
-            age(worker, "short", until)
-            worker = make_worker(Limits(snapshot_observations=30))
-            wait_for(lambda worker=worker, until=until: beginning(worker, "short") == until)  # type: ignore[misc]
-            replaced = until
-        np.testing.assert_array_equal(learned(worker, "short"), learned(worker, "whole"), err_msg=act)
-    assert_sound(worker)
-    database = worker.write.dialect.name
-    promise("compaction", f"{database}, course {seed}, {kind}: {replaced} of {log_head(worker, 'short')} rows replaced")
-
-
-def log_head(worker: Worker, name: str) -> int:
-    with worker.read.connect() as connection:
-        statement = "SELECT head FROM heads JOIN campaigns USING (key) WHERE campaign_id = :name"
-        return int(connection.execute(text(statement), {"name": name}).scalar_one())

@@ -39,6 +39,20 @@ def kept(worker: Worker) -> list[str]:
         return list(connection.execute(text("SELECT decision_id FROM decisions ORDER BY decision_id")).scalars())
 
 
+def after_two_subjects(make_worker: Callable[..., Worker]) -> Worker:
+    """A worker of a campaign with a reward of ada and one of ben, whose decisions have been deleted."""
+    worker = make_worker()
+    worker.create("brief", retention_days=30, assignment={"sticky_seconds": 86_400})
+    for subject in ("ada", "ben"):
+        worker.one(Select("brief", subject=subject))
+        worker.one(Reward(None, 1.0, campaign_id="brief", subject=subject))
+    worker.stop()
+    age(worker, 31)
+    worker = make_worker()
+    wait_for(lambda: kept(worker) == [])
+    return worker
+
+
 def test_old_decisions_go_and_what_was_learned_stays(make_worker: Callable[..., Worker]) -> None:
     """A disk would fill for ever, or the campaign would forget with it."""
     worker = make_worker()
@@ -152,15 +166,7 @@ def test_many_campaigns_with_many_old_decisions(worker: Worker, monkeypatch: pyt
 
 def test_a_subject_is_erased_whose_decisions_have_gone(make_worker: Callable[..., Worker]) -> None:
     """What was learned of a person would stay for good, once the decisions no longer name them."""
-    worker = make_worker()
-    worker.create("brief", retention_days=30, assignment={"sticky_seconds": 86_400})
-    for subject in ("ada", "ben"):
-        worker.one(Select("brief", subject=subject))
-        worker.one(Reward(None, 1.0, campaign_id="brief", subject=subject))
-    worker.stop()
-    age(worker, 31)
-    worker = make_worker()
-    wait_for(lambda: kept(worker) == [])
+    worker = after_two_subjects(make_worker)
     ids = find_decisions_of(worker.read.connect, "brief", "ada")
     assert ids is not None
     receipt = worker.administer(EraseDecisions("brief", ids))
@@ -240,15 +246,7 @@ def test_an_erasure_does_not_warm_up_again(make_worker: Callable[..., Worker]) -
 
 def test_what_is_erased_after_it_was_deleted_hides_no_loss(make_worker: Callable[..., Worker]) -> None:
     """`verify` would be content with as many lost decisions as subjects that were erased."""
-    worker = make_worker()
-    worker.create("brief", retention_days=30, assignment={"sticky_seconds": 86_400})
-    for subject in ("ada", "ben"):
-        worker.one(Select("brief", subject=subject))
-        worker.one(Reward(None, 1.0, campaign_id="brief", subject=subject))
-    worker.stop()
-    age(worker, 31)
-    worker = make_worker()
-    wait_for(lambda: kept(worker) == [])
+    worker = after_two_subjects(make_worker)
     worker.run(Select("brief", decision_id="lost"))
     worker.one(Reward("lost", 1.0))
     worker.administer(EraseDecisions("brief", find_decisions_of(worker.read.connect, "brief", "ada")))

@@ -14,7 +14,7 @@ from typing import Literal
 
 import psycopg
 
-from tests.servers import HOST, ROOT, Postgres, Server, ServerError, free_port
+from tests.servers import HOST, ROOT, Postgres, ServerError, free_port
 
 SECONDS_MAX = 30.0
 POLL_SECONDS = 0.02
@@ -122,45 +122,40 @@ class Pair:
             server.remove()
 
 
-class PgBouncer:
-    """Debian's PgBouncer in front of a server; a database of the server has the same name here."""
+class Program:
+    """A program of Debian's that listens on a port of its own, with its settings in a folder that goes with it."""
 
-    def __init__(self, server: Postgres, mode: Literal["session", "transaction", "statement"], size: int) -> None:
-        """size: server connections per database. Raises ServerError if it is not installed, or does not start."""
-        program = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
-        if program is None:
-            raise ServerError("PgBouncer is not installed (Debian: apt-get install pgbouncer)")
+    def __init__(self, name: str, package: str) -> None:
+        """Raises ServerError if it is not installed."""
+        found = shutil.which(package, path=f"{os.environ['PATH']}:/usr/sbin")
+        if found is None:
+            raise ServerError(f"{name} is not installed (Debian: apt-get install {package})")
+        self._name, self._program = name, found
         self.port = free_port()
-        self._server = server
-        self.directory = Path(tempfile.mkdtemp(prefix="prudent-pgbouncer-"))
+        self.directory = Path(tempfile.mkdtemp(prefix=f"prudent-{package}-"))
         self.directory.chmod(0o755)
-        users, settings = self.directory / "users.txt", self.directory / "pgbouncer.ini"
-        users.write_text(f'"postgres" "{server.password}"\n', encoding="ascii")
-        settings.write_text(
-            f"[databases]\n* = host={HOST} port={server.port}\n[pgbouncer]\nlisten_addr = {HOST}\n"
-            f"listen_port = {self.port}\nunix_socket_dir =\nauth_type = scram-sha-256\nauth_file = {users}\n"
-            f"pool_mode = {mode}\ndefault_pool_size = {size}\nserver_login_retry = 1\n",
-            encoding="ascii",
-        )
-        self._log = self.directory / "pgbouncer.log"
+        self._log = self.directory / f"{package}.log"
+
+    def _start(self, *arguments: str | Path, user: str | None = None) -> None:
+        """Start it, and wait until somebody can connect. Raises ServerError, and removes what did not start."""
         with self._log.open("ab") as log:
             self.process = subprocess.Popen(
-                [program, str(settings)],
+                [self._program, *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                user=ACCOUNT if os.geteuid() == 0 else None,
+                user=user,
             )
-        _wait_for_port(self, "PgBouncer")
-
-    def url(self, server_url: str) -> str:
-        """The URL of one of the server's databases, through PgBouncer."""
-        return server_url.replace(f":{self._server.port}/", f":{self.port}/")
-
-    def log(self) -> str:
-        """What it has written."""
-        return self._log.read_text()
+        deadline = time.monotonic() + SECONDS_MAX
+        while True:
+            with contextlib.suppress(OSError), socket.create_connection((HOST, self.port), timeout=1):
+                return
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                written = self._log.read_text()
+                self.remove()
+                raise ServerError(f"{self._name} did not start: {written}")
+            time.sleep(POLL_SECONDS)
 
     def remove(self) -> None:
         """Stop it. It keeps nothing, and which signal it heeds at once depends on its version."""
@@ -169,31 +164,41 @@ class PgBouncer:
         shutil.rmtree(self.directory, ignore_errors=True)
 
 
-class HaProxy:
+class PgBouncer(Program):
+    """Debian's PgBouncer in front of a server; a database of the server has the same name here."""
+
+    def __init__(self, server: Postgres, mode: Literal["session", "transaction", "statement"], size: int) -> None:
+        """size: server connections per database. Raises ServerError if it is not installed, or does not start."""
+        super().__init__("PgBouncer", "pgbouncer")
+        self._server = server
+        users, settings = self.directory / "users.txt", self.directory / "pgbouncer.ini"
+        users.write_text(f'"postgres" "{server.password}"\n', encoding="ascii")
+        settings.write_text(
+            f"[databases]\n* = host={HOST} port={server.port}\n[pgbouncer]\nlisten_addr = {HOST}\n"
+            f"listen_port = {self.port}\nunix_socket_dir =\nauth_type = scram-sha-256\nauth_file = {users}\n"
+            f"pool_mode = {mode}\ndefault_pool_size = {size}\nserver_login_retry = 1\n",
+            encoding="ascii",
+        )
+        self._start(settings, user=ACCOUNT if os.geteuid() == 0 else None)
+
+    def url(self, server_url: str) -> str:
+        """The URL of one of the server's databases, through PgBouncer."""
+        return server_url.replace(f":{self._server.port}/", f":{self.port}/")
+
+
+class HaProxy(Program):
     """Debian's HAProxy in front of servers, set up as the compose file's; only names and addresses are other ones."""
 
-    def __init__(self, servers: Sequence[Server]) -> None:
-        """Raises ServerError if it is not installed, or does not start."""
-        program = shutil.which("haproxy", path=f"{os.environ['PATH']}:/usr/sbin")
-        if program is None:
-            raise ServerError("HAProxy is not installed (Debian: apt-get install haproxy)")
-        self.port = free_port()
+    def __init__(self, ports: Sequence[int]) -> None:
+        """ports: of the servers. Raises ServerError if it is not installed, or does not start."""
+        super().__init__("HAProxy", "haproxy")
         self.url = f"http://{HOST}:{self.port}"
-        self.directory = Path(tempfile.mkdtemp(prefix="prudent-haproxy-"))
-        settings, self._log = self.directory / "haproxy.cfg", self.directory / "haproxy.log"
-        settings.write_text(self._settings(servers), encoding="utf-8")
-        with self._log.open("ab") as log:
-            self.process = subprocess.Popen(
-                [program, "-db", "-f", str(settings)],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        _wait_for_port(self, "HAProxy")
+        path = self.directory / "haproxy.cfg"
+        path.write_text(self._settings(ports), encoding="utf-8")
+        self._start("-db", "-f", path)
 
-    def _settings(self, servers: Sequence[Server]) -> str:
-        lines = "\n".join(f"    server worker{number} {HOST}:{one.port}" for number, one in enumerate(servers))
+    def _settings(self, ports: Sequence[int]) -> str:
+        lines = "\n".join(f"    server worker{number} {HOST}:{port}" for number, port in enumerate(ports))
         settings = PROXY.read_text(encoding="utf-8")
         for pattern, here in (
             (r"^resolvers docker\n(    .*\n)+", ""),
@@ -203,26 +208,3 @@ class HaProxy:
             settings, count = re.subn(pattern, here, settings, flags=re.MULTILINE)
             assert count == 1, pattern
         return settings
-
-    def log(self) -> str:
-        """What it has written."""
-        return self._log.read_text()
-
-    def remove(self) -> None:
-        """Stop it; it keeps nothing."""
-        self.process.kill()
-        self.process.wait()
-        shutil.rmtree(self.directory, ignore_errors=True)
-
-
-def _wait_for_port(one: PgBouncer | HaProxy, name: str) -> None:
-    """Until somebody can connect. Raises ServerError, and removes what did not start."""
-    deadline = time.monotonic() + SECONDS_MAX
-    while True:
-        with contextlib.suppress(OSError), socket.create_connection((HOST, one.port), timeout=1):
-            return
-        if one.process.poll() is not None or time.monotonic() > deadline:
-            log = one.log()
-            one.remove()
-            raise ServerError(f"{name} did not start: {log}")
-        time.sleep(POLL_SECONDS)

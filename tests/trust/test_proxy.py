@@ -3,7 +3,7 @@
 import asyncio
 import random
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 
 import httpx
@@ -13,9 +13,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.conftest import MakeServer
 from tests.machine import missing
 from tests.promises import Promise, length
-from tests.servers import Server, ServerError
+from tests.scripted import Script
+from tests.servers import HOST, Server, ServerError
 from tests.trust.clusters import HaProxy
-from tests.trust.invariants import check, prudent_verify
+from tests.trust.invariants import Findings, check, prudent_verify
 from tests.trust.load import CAMPAIGNS, Load, Record, create_campaigns, send_again, working
 from tests.waiting import wait_for
 
@@ -25,16 +26,16 @@ DEATHS = length("PROXY_DEATHS", 6)
 TAKE_OVER_SECONDS_MAX = 5.0
 SEED = 22
 
-MakeProxy = Callable[[list[Server]], HaProxy]
+MakeProxy = Callable[[Sequence[Server]], HaProxy]
 
 
 @pytest.fixture
 def proxy() -> Iterator[MakeProxy]:
     with ExitStack() as stack:
 
-        def start(servers: list[Server]) -> HaProxy:
+        def start(servers: Sequence[Server]) -> HaProxy:
             try:
-                made = HaProxy(servers)
+                made = HaProxy([server.port for server in servers])
             except ServerError as error:
                 missing(str(error))
             stack.callback(made.remove)
@@ -68,6 +69,16 @@ def wait_until_both_serve(url: str, servers: list[Server]) -> None:
         return all(requests_of(server) > count for server, count in zip(servers, before, strict=True))
 
     wait_for(both)
+
+
+def found_after(url: str, record: Record, servers: list[Server]) -> Findings:
+    """What contradicts the invariants, or a replay in either server's memory, once everything has an answer."""
+    send_again(url, record)
+    found = check(servers[0].database_url, record)
+    if found.none:
+        for server in servers:
+            prudent_verify(server.database_url, server.url)
+    return found
 
 
 def test_a_campaign_has_one_worker(proxy: MakeProxy, servers: list[Server]) -> None:
@@ -120,7 +131,7 @@ def test_large_bodies_pass(proxy: MakeProxy, servers: list[Server]) -> None:
             assert too_large.json()["type"] == "urn:prudent:too-large"
 
 
-def test_deaths_lose_nothing(proxy: MakeProxy, servers: list[Server], postgres_database: str, promise: Promise) -> None:
+def test_deaths_lose_nothing(proxy: MakeProxy, servers: list[Server], promise: Promise) -> None:
     """Campaigns go from one server to the other and back, while both have learned for them."""
     url, record = proxy(servers).url, Record()
     create_campaigns(servers[0].url)
@@ -136,20 +147,15 @@ def test_deaths_lose_nothing(proxy: MakeProxy, servers: list[Server], postgres_d
                 await asyncio.sleep(draw.uniform(0.2, 1.5))
 
     asyncio.run(run())
-    send_again(url, record)
-    found = check(postgres_database, record)
+    found = found_after(url, record, servers)
     promise("owners", f"{DEATHS} deaths behind a proxy, {record.acknowledged:,} acknowledged: {found}")
     assert found.none, found.faults
     assert not record.wrong_statuses
     assert record.without_retry_after == 0
     assert record.acknowledged > DEATHS
-    for server in servers:
-        prudent_verify(postgres_database, server.url)
 
 
-def test_a_server_that_hangs_is_replaced(
-    proxy: MakeProxy, servers: list[Server], postgres_database: str, promise: Promise
-) -> None:
+def test_a_server_that_hangs_is_replaced(proxy: MakeProxy, servers: list[Server], promise: Promise) -> None:
     """Its campaigns would stand still with it, and it would write afterwards what others have replaced."""
     url, record = proxy(servers).url, Record()
     create_campaigns(servers[0].url)
@@ -185,14 +191,27 @@ def test_a_server_that_hangs_is_replaced(
                 await asyncio.to_thread(wait_until_both_serve, url, servers)
 
     asyncio.run(run())
-    send_again(url, record)
-    found = check(postgres_database, record)
+    found = found_after(url, record, servers)
     promise("owners", f"servers that hang: replaced within {max(seconds):.1f} s; {record.acknowledged:,}: {found}")
     assert found.none, found.faults
     assert not record.wrong_statuses
     assert max(seconds) < TAKE_OVER_SECONDS_MAX
-    for server in servers:
-        prudent_verify(postgres_database, server.url)
+
+
+def test_where_a_request_comes_from_is_the_proxys_to_say(scripted: Script) -> None:
+    """Clients could give themselves any address, and https."""
+    scripted.answers = [(200, {}, b"{}")]
+    try:
+        proxy = HaProxy([int(scripted.url.rpartition(":")[2])])
+    except ServerError as error:
+        missing(str(error))
+    try:
+        claims = {"X-Forwarded-For": "192.0.2.1", "X-Forwarded-Proto": "https"}
+        wait_for(lambda: httpx.post(f"{proxy.url}/select", json={}, headers=claims, trust_env=False).is_success)
+    finally:
+        proxy.remove()
+    (asked,) = [one for one in scripted.requests if one.method == "POST"]
+    assert (asked.headers["x-forwarded-for"], asked.headers["x-forwarded-proto"]) == (HOST, "http")
 
 
 def test_without_a_server_the_proxy_says_so(proxy: MakeProxy, servers: list[Server]) -> None:

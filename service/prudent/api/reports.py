@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, Field
 from sqlalchemy import Connection
 
+from prudent.api.alarms import ChangeReply, StallReply
 from prudent.api.campaigns import LIST_MAX, CampaignPath
 from prudent.api.holdout import HoldoutReply
 from prudent.api.rendering import json_reply, render_instant, render_shown, with_lag
@@ -18,7 +19,6 @@ from prudent.api.replies import (
     OBSERVATIONS,
     PROBLEMS,
     RECOMMENDED,
-    ArmChangeReply,
     DecisionReply,
     Interval,
 )
@@ -203,21 +203,6 @@ class PolicyReply(BaseModel):
         description=f"For whom which arm is best, by the {FEATURES_MAX} features of requests that say most about it."
     )
     sentence: str
-
-
-class ChangeReply(ArmChangeReply):
-    """A change of an arm's rewards with its times."""
-
-    since_at: datetime
-    raised_at: datetime
-    sentence: str = Field(description="The same in words, and what can be done.")
-
-
-class StallReply(BaseModel):
-    """A sign that a campaign stands still; see docs/changing-world.md."""
-
-    kind: Literal["no-rewards", "rewards-refused", "one-arm", "exploration-ended"]
-    sentence: str = Field(description="What was seen, and what to look at.")
 
 
 class UnlistedReply(BaseModel):

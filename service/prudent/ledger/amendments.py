@@ -85,7 +85,7 @@ def amendments_of(rows: Iterable[FoldRow], until: int) -> Amendments:
 def first_row(connection: Connection, campaign: CampaignRow) -> int:
     """The first row of a campaign's log that counts in what it has learned."""
     until = campaign.observations
-    return amendments_of(log.read_amendments(connection, campaign.key, until), until).first
+    return amendments_of(log.read_settings(connection, campaign.key, until), until).first
 
 
 def settings_of(row: FoldRow) -> dict[str, Any]:

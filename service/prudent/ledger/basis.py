@@ -360,10 +360,12 @@ class Basis:
         """Of rewards, and of selects whose decision may have been made and deleted."""
         wanted = set(self._rewarded)
         for command in commands:
-            key = self.keys.get(command.campaign_id or "")
-            state = None if key is None else self.touched.get(key)
-            if isinstance(command, Select) and state is not None and command.decision_id is not None:
-                identity = state.key, command.decision_id
-                if state.configuration.retention_days and identity not in self.decisions:
-                    wanted.add(identity)
+            if command.decision_id is None or not isinstance(command, Select):
+                continue
+            state = self.touched.get(self.keys.get(command.campaign_id, 0))
+            if state is None or not state.configuration.retention_days:
+                continue
+            identity = state.key, command.decision_id
+            if identity not in self.decisions:
+                wanted.add(identity)
         self.recorded = log.find_observations(self.connection, wanted)

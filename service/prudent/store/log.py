@@ -14,7 +14,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 import orjson
-from sqlalchemy import Connection, and_, bindparam, delete, func, insert, literal_column, select, text, update
+from sqlalchemy import Connection, and_, bindparam, delete, func, insert, literal_column, select, text, true, update
 
 from prudent.store.statements import Insertion, Lookup, PairLookup
 from prudent.store.tables import (
@@ -91,6 +91,8 @@ _AMENDMENTS = (
     .where(observations.c.key == bindparam("key_"), observations.c.sequence <= bindparam("until"), _IS_AMENDMENT)
     .order_by(observations.c.sequence)
 )
+_IS_BEGINNING = observations.c.detail.like(f"{_BEGINNING}%")
+_SETTINGS = _AMENDMENTS.where(observations.c.kind == CONFIGURATION, ~_IS_BEGINNING)
 _FIRST_AMENDMENT = (
     select(observations.c.sequence).where(observations.c.key == bindparam("key_"), _IS_AMENDMENT).limit(1)
 )
@@ -99,7 +101,7 @@ _COUNTS = select(func.count(), func.count(observations.c.decision_id)).where(
     observations.c.sequence > bindparam("after"),
     observations.c.sequence <= bindparam("until"),
     _IS_AMENDMENT,
-    func.coalesce(observations.c.detail, "").not_like(f"{_BEGINNING}%"),
+    func.coalesce(~_IS_BEGINNING, true()),
 )
 _CORRECTIONS = Lookup(
     select(*(observations.c[name] for name in FoldRow._fields))
@@ -208,6 +210,11 @@ def find_observations_by_id(connection: Connection, key: int, observation_ids: C
 def read_amendments(connection: Connection, key: int, until: int) -> list[FoldRow]:
     """The rows of a campaign's log that are no observations, with sequence <= until, in order."""
     return [FoldRow._make(row) for row in connection.execute(_AMENDMENTS, {"key_": key, "until": until})]
+
+
+def read_settings(connection: Connection, key: int, until: int) -> list[FoldRow]:
+    """The settings of the fold in a campaign's log, with sequence <= until, in order; not what the log begins with."""
+    return [FoldRow._make(row) for row in connection.execute(_SETTINGS, {"key_": key, "until": until})]
 
 
 def has_amendments(connection: Connection, key: int) -> bool:
