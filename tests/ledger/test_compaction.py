@@ -18,6 +18,7 @@ from prudent.ledger import compaction
 from prudent.ledger.amendments import begin
 from prudent.ledger.commands import ChangeCampaign, Correct, Observe, RestartCampaign, Reward, Select, WarmStart
 from prudent.ledger.loading import Held, report_losses
+from prudent.ledger.verification import verify
 from prudent.settings import Limits
 from prudent.store import log, retention
 from tests.fixtures.make_snapshots import DIRECTORY
@@ -260,6 +261,54 @@ def test_an_amendment_on_the_way_is_not_lost(
     assert came
     np.testing.assert_array_equal(learned(other, "short"), learned(other, "whole"))
     assert_sound(other)
+
+
+def test_rows_that_go_while_a_log_is_verified_are_no_fault(make_worker: Callable[..., Worker]) -> None:
+    """Operators would be called because the service has tidied up."""
+    worker = make_worker()
+    worker.create("short", **KEPT)
+    play(worker, "short", [1.0] * 60)
+    worker.stop()
+    chore = compaction.Compaction(worker.write, worker.read, lambda: time.time_ns() // 1000)
+    statements = 0
+
+    def compact_first(*_: Any) -> None:
+        nonlocal statements
+        statements -= 1
+        if statements == 0:
+            chore.run()
+
+    event.listen(worker.read, "before_cursor_execute", compact_first)
+    for before in range(1, 60):  # the statement of the verification before which rows go
+        age(worker, "short", before + 1)
+        statements = before
+        (verdict,) = verify(worker.read, deep=True)
+        if statements > 0:
+            break
+        assert (verdict.faults, verdict.digest) == ([], "unbroken"), before
+    statements = 0
+    assert beginning(worker, "short") == before > 10
+
+
+def test_a_fault_is_told_although_rows_go_while_a_log_is_verified(make_worker: Callable[..., Worker]) -> None:
+    """Whoever verifies it again for ever tells nobody."""
+    worker = make_worker()
+    worker.create("short", **KEPT)
+    play(worker, "short", [1.0] * 9)
+    worker.stop()
+    with worker.write.begin() as connection:
+        connection.execute(text("DELETE FROM observations WHERE sequence = 5"))
+
+    def change(*_: Any) -> None:
+        with worker.write.begin() as connection:
+            connection.execute(text("UPDATE campaigns SET revision = revision + 1"))
+
+    for changes in (False, True):
+        if changes:
+            event.listen(worker.read, "before_cursor_execute", change)
+        (verdict,) = verify(worker.read)
+        assert "the log should be 1 to 9, but has 8 rows" in verdict.faults[0]
+        assert ("verify it again" in verdict.faults[-1]) == changes
 
 
 def test_what_was_replaced_is_not_reported_as_lost(make_worker: Callable[..., Worker]) -> None:

@@ -107,13 +107,15 @@ class Compaction:
 
 
 def _fold(state: CampaignState, rows: Iterator[LogRow]) -> LogRow | None:
-    """Learn old rows; the last one, or None if some have changed since they were appended."""
+    """Learn old rows; the last one, or None if some have changed since they were appended, or gone meanwhile."""
     last: LogRow | None = None
     for count, row in enumerate(rows):
         if count >= ROWS and state.policy.estimator.has_snapshots:
             break
         if log.find_changed([row], None if last is None else last.digest):
             return None  # the scrubber tells of it, and the rows are the evidence
+        if last is not None and log.is_beginning(row):
+            return None  # another process has replaced those before it
         state.fold_all([log.fold_row(row)])
         last = row
     return last
