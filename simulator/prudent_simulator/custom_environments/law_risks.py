@@ -51,7 +51,8 @@ def quantile(law: Law, level: float) -> float:
     low, high = min(ends), max(ends)
     if low == high:
         return low
-    found = brentq(lambda value: probability_below(law, value) - level, low - 1e-9, high + 1e-9, xtol=1e-13)
+    slack = 1e-9 * max(1.0, abs(low), abs(high))
+    found = brentq(lambda value: probability_below(law, value) - level, low - slack, high + slack, xtol=1e-13)
     return float(found)
 
 

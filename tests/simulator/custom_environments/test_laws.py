@@ -122,6 +122,17 @@ def test_cvars_and_quantiles_are_those_of_a_large_sample(name: str, level: float
     assert variance(law) == pytest.approx(drawn.var(), rel=2e-3)
 
 
+def test_a_quantile_may_be_a_large_loss() -> None:
+    """An environment whose bad days cost millions could not be simulated: the root was looked for beside the loss."""
+    loss = {"law": "discrete", "values": [-2e7], "probabilities": [1.0]}
+    usual = {"law": "normal", "mean": 0.0, "deviation": 1.0}
+    parts = [{"probability": 0.2, "of": loss}, {"probability": 0.8, "of": usual}]
+    law = ADAPTER.validate_python({"law": "mixture", "parts": parts}, strict=True)
+    assert quantile(law, 0.1) == pytest.approx(-2e7, rel=1e-12)
+    assert cvar(law, 0.1) == pytest.approx(-2e7, rel=1e-12)
+    assert quantile(law, 0.6) == pytest.approx(0.0, abs=1e-6)
+
+
 MOMENTS = {
     "above": ({"threshold": 0.5}, lambda y: y >= 0.5),
     "shortfall": ({"threshold": 0.5}, lambda y: np.minimum(y - 0.5, 0.0)),
