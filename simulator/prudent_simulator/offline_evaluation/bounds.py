@@ -4,8 +4,9 @@ A sample of n rows does not show what is rarer than about 3 in n, and no resampl
 between a minimum and a maximum, n independent rows of one law say at most how much of it can lie below each of them.
 With U_(i), the i-th smallest of n uniforms, F(y_(i)) is at most the quantile of level 1 - h of U_(i), for all i at
 once with probability 97.5%, where h is chosen so (equal local levels). The worst such law puts the first of these
-masses on the minimum, and each further one on the row before; the best is its mirror image. All our measures rise with
-the law, so theirs are bounds of 97.5% each, for any n.
+masses on the minimum, and each further one on the row before; the best is its mirror image. A measure that rises with
+the law has bounds of 97.5% each in theirs, for any n. All do but mean-variance, for which a law with larger rewards may
+be the worse one, as they spread more: it has no such bounds.
 
 Source: Learned-Miller & Thomas 2019, "A new confidence interval for the mean of a bounded random variable", and
 Anderson 1969, for bounds on the mean from bounds on a distribution function; equal local levels: Berk & Jones 1979.

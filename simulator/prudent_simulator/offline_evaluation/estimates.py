@@ -94,10 +94,13 @@ class Resampled:
     def bounded(self, value: Value) -> Value:
         """Put the bounds that follow from the range of rewards in place of a value's ends, where it is known.
 
-        The rows must count the same, and be independent and of one law.
+        The rows must count the same, and be independent and of one law. A risk that does not rise with the law keeps
+        its ends.
         """
 
         def ends(measure: Measure, known: tuple[float, float] | None) -> tuple[float, float] | None:
+            if not measure.rises_with_the_law:
+                return known
             low, high = (-math.inf, math.inf) if known is None else known
             if self._session.minimum is not None:
                 low = lower_bound(measure, self._rewards, self._session.minimum)

@@ -62,6 +62,11 @@ class Measure:
         shown = {"entropic": f"entropic risk, gamma {dial}", "cvar": f"CVaR at level {dial}"}
         return shown.get(self.name, f"quantile at level {dial}" if self.name == "quantile" else self.name)
 
+    @property
+    def rises_with_the_law(self) -> bool:
+        """Whether a law with larger rewards never has a smaller risk. A larger reward spreads them, too."""
+        return self.name != "mean-variance"
+
     def of_sample(self, rewards: FloatArray) -> float:
         """Give the risk of rewards, (n,), that count the same."""
         return self.of_masses(rewards, np.full(rewards.size, 1.0 / rewards.size))

@@ -53,14 +53,15 @@ def _values(title: str, measure: Measure, values: Mapping[str, Value]) -> Table:
     return table
 
 
-def _warn_of_few(console: Console, matched: int) -> None:
+def _warn_of_few(console: Console, matched: int, measure: Measure) -> None:
     if matched >= FEW_ROWS:
         return
+    of_what = "bounds" if measure.rises_with_the_law else "bounds of the mean"
     _say(
         console,
         f"Only {matched} rows match: an outcome rarer than 1 in {max(matched // 3, 1)} may not have been seen, and the "
         "interval then covers less often than 95%. With --minimum and --maximum, a replay of uniform choices gives "
-        "bounds that allow for such outcomes.",
+        f"{of_what} that allow for such outcomes.",
     )
 
 
@@ -75,7 +76,7 @@ def print_uniform(console: Console, result: UniformReplay, measure: Measure) -> 
         )
     rows = {f"campaign, {result.matched} matched rows": result.policy, f"log, all {result.rows} rows": result.log}
     console.print(_values("Value of the campaign while it learns", measure, rows))
-    _warn_of_few(console, result.matched)
+    _warn_of_few(console, result.matched, measure)
     plays = ", ".join(f"{arm} {count}" for arm, count in result.plays.items())
     _say(console, f"Played: {plays} ({result.warmup_matched} in the warm-up).")
     _say(
@@ -106,7 +107,7 @@ def print_weighted(console: Console, result: WeightedEvaluation, measure: Measur
         f"{result.effective_sample_size:.0f} (largest weight {_number(result.weight_max)}; mean weight "
         f"{result.mean_weight:.3f}, standard error {result.mean_weight_error:.3f}).",
     )
-    _warn_of_few(console, result.matched)
+    _warn_of_few(console, result.matched, measure)
     if result.unsupported:
         _say(
             console,

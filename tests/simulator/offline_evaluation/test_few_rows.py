@@ -1,5 +1,6 @@
 """Intervals from few rows: what they cover, and that they are said to be of few rows."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -36,6 +37,21 @@ def test_bounds_lie_around_the_sample_and_within_the_range(measure: Measure) -> 
         assert -8.0 < low < measure.of_sample(rewards[:count]) < high < 8.0
         widths.append(high - low)
     assert widths == sorted(widths, reverse=True)
+
+
+def test_mean_variance_has_no_bounds_from_the_range(tmp_path: Path) -> None:
+    """A mass at the maximum spreads rewards: the upper bound of a normal law would lie below the truth."""
+    log, campaign = table(tmp_path / "log.csv", propensity=True), tmp_path / "campaign.json"
+    answers = []
+    for reward in ({}, {"reward": {"minimum": -5.0, "maximum": 5.0}}):
+        campaign.write_text(json.dumps({"risk": {"measure": "mean-variance", "aversion": 1.5}, **reward}))
+        options = ("--server", "sqlite", "--campaign", campaign, "--resamples", "50")
+        answers.append(answer("replay", log, *options)["policy"])
+    plain, ranged = answers
+    assert ranged["risk_interval"] == plain["risk_interval"]
+    assert ranged["mean_interval"][1] > plain["mean_interval"][1]
+    shown = " ".join(simulator("replay", log, *options).stdout.split())
+    assert "gives bounds of the mean that allow for such outcomes" in shown
 
 
 def test_one_row_leaves_nearly_everything_open() -> None:
