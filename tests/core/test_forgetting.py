@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from prudent.core.estimators import ExactMinimizer, OnePass, Ridge, StagedOnePass
+from prudent.core.floor import FloorCounts
 from prudent.core.forgetting import Forgetting
 from prudent.core.measures import Cvar, EntropicLoss, ExpectileLoss, MeanVariance, Quantile
 
@@ -114,3 +115,17 @@ def test_a_mark_is_restored_over_a_step(make, rng):
         one.refresh()
     np.testing.assert_allclose(estimator.theta, other.theta, rtol=1e-9)
     np.testing.assert_allclose(estimator.gram, other.gram, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("before", "after"), [(0.0, 1.0), (1.0, 0.0)], ids=["pays at last", "fails at last"])
+def test_what_the_floor_has_forgotten_stays_forgotten_when_repeats_weigh_otherwise(before, after, rng):
+    """An arm that pays at last would count as unseen for thousands of rewards, and get a tenth of all decisions."""
+    floor, forgetting = FloorCounts(1), Forgetting(500)
+    for reward in [before] * 10_000 + np.where(rng.random(50) < 0.5, before, after).tolist():
+        share = forgetting.observe()
+        if share is not None:
+            floor.forget(share)
+        floor.observe(0, reward)
+    together = 500 / np.log(2.0)  # what ever so many observations weigh together
+    assert together / 12 < floor.weighed[0] < 1.02 * together
+    assert floor.weighed[0] > 0.9 * together or before < after

@@ -40,18 +40,20 @@ class FloorCounts:
         self._forgotten.append(0.0)
 
     def observe(self, arm: int, reward: float) -> None:
-        """Count one observation."""
-        if not self.counts[arm] or reward < self._lowest[arm]:
-            self._lowest[arm], self._repeats[arm] = reward, 0
-        elif reward == self._lowest[arm]:
+        """Count one observation. Where the earlier ones weigh otherwise by it, what was forgotten of them does, too."""
+        count, repeats = self.counts[arm], self._repeats[arm]
+        if count and reward == self._lowest[arm]:
             self._repeats[arm] += 1
+        else:
+            if not count or reward < self._lowest[arm]:
+                self._lowest[arm], self._repeats[arm] = reward, 0
+            if self._forgotten[arm]:
+                self._forgotten[arm] *= _whole(count, self._repeats[arm], REPEAT_WEIGHT) / _whole(count, repeats)
         self.counts[arm] += 1
         self._weigh(arm)
 
     def _weigh(self, arm: int) -> None:
-        count, repeats = self.counts[arm], self._repeats[arm]
-        weight = CONSTANT_WEIGHT if count - repeats == 1 else REPEAT_WEIGHT
-        self.weighed[arm] = max(0.0, count - repeats + weight * repeats - self._forgotten[arm])
+        self.weighed[arm] = max(0.0, _whole(self.counts[arm], self._repeats[arm]) - self._forgotten[arm])
 
     def forget(self, share: float) -> None:
         """Multiply what every arm's observations count by this share."""
@@ -92,3 +94,10 @@ class FloorCounts:
         for arm in range(known):
             if self.counts[arm]:
                 self._weigh(arm)
+
+
+def _whole(count: int, repeats: int, weight: float | None = None) -> float:
+    """What so many observations count before anything is forgotten. weight: of a repeat; by default as they tell."""
+    if weight is None:
+        weight = CONSTANT_WEIGHT if count - repeats == 1 else REPEAT_WEIGHT
+    return count - repeats + weight * repeats
