@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from benchmarks.off_policy import Problem, covers, played
+from prudent.campaigns import CampaignConfiguration, Holdout
 from prudent.core.measures import Mean
 from prudent.errors import InvalidCommandError
 from prudent.evaluation.evaluation import OWN, EvaluationError, OtherPolicy, evaluate
@@ -81,6 +82,33 @@ def test_decisions_that_a_baseline_held_are_replayed() -> None:
     assert 10 < held < 550
     found = evaluate(log, [], [log.creation.measure()])
     assert found.judged == found.decisions == 600
+
+
+class HeldOut(Problem):
+    """The same with a tenth held out for the first arm."""
+
+    def configuration(self, seed: int, share: float, **dials: Any) -> CampaignConfiguration:
+        """With the holdout."""
+        configuration = super().configuration(seed, share, **dials)
+        return configuration.model_copy(update={"holdout": Holdout(share=0.1, arm_id="arm-1")})
+
+
+@pytest.mark.parametrize(("dials", "reason"), [({"budget": 0.12}, "greedy"), ({"warmup": 150}, "warmup")])
+def test_what_is_held_out_is_judged_only_beside_what_was_not(dials: dict[str, Any], reason: str) -> None:
+    """Beyond a budget its arm would have the weights of decisions that are left out, too: three times its worth."""
+    laws = tuple(Normal(law="normal", mean=mean, deviation=0.5) for mean in (1.0, 1.5, 1.3))
+    weights, values = [], []
+    for seed in range(4):
+        log = played(HeldOut("held-out", 0.5, laws), seed, 1_500, 0.0, **dials)
+        found = evaluate(log, [], [])
+        held = found.policies[1]
+        assert held.mean is not None
+        weights.append(held.mean_weight)
+        values.append(held.mean.value)
+        assert found.left_out[reason] > sum(one.reason == reason for one in log.decisions)
+        assert found.judged + sum(found.left_out.values()) == found.decisions
+    assert np.mean(weights) == pytest.approx(1.0, abs=0.15)
+    assert np.mean(values) == pytest.approx(1.0, abs=0.2)
 
 
 def test_another_risk_level_is_another_policy(log: CampaignLog) -> None:

@@ -7,7 +7,7 @@ what probability they would have chosen what was chosen.
 """
 
 import math
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, product
@@ -16,12 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from prudent.campaigns import CampaignConfiguration
+from prudent.core.budget import WINDOW, limit_of
 from prudent.core.exploration import PROPENSITY_MIN
 from prudent.core.measures import Mean, Measure
 from prudent.core.off_policy import UNSUPPORTED_SHARE_MAX, Estimate, Weighted, gain, ips, snips, weight_max
 from prudent.errors import InvalidCommandError
 from prudent.evaluation.log import CampaignLog
 from prudent.evaluation.replay import Chances, Replay, reproduces
+from prudent.store.reports import explores
 from prudent.store.tables import NOT_ACTIVATED, DecisionRow, LogRow
 
 DECISIONS_MIN = 50
@@ -122,6 +124,7 @@ def evaluate(
             drawn.take(decision, outcomes.get(decision.decision_id))
             on_decision()
     counts["not-replayed"] = drawn.missed
+    counts["warmup"] += drawn.warmed
     judged = len(drawn.rewards)
     if judged < DECISIONS_MIN or judged < REPLAYED_SHARE_MIN * len(outcomes):
         raise EvaluationError(_too_few(judged, counts))
@@ -157,8 +160,9 @@ def _sorted_out(log: CampaignLog) -> tuple[Counter[str], dict[str, LogRow]]:
     """Count what is left out, by reason, and give the rewards of all other decisions, by their ids."""
     rewards, counts = log.rewards, Counter[str]()
     outcomes: dict[str, LogRow] = {}
+    reasons = _reasons(log)
     for decision in log.decisions:
-        reason, row = _reason(log, decision), rewards.get(decision.decision_id)
+        reason, row = reasons[decision.decision_id], rewards.get(decision.decision_id)
         if reason is None and row is None:
             reason = "no-reward"
         elif reason is None and row is not None and row.arm_id != decision.arm_id:
@@ -178,12 +182,27 @@ def _reason(log: CampaignLog, decision: DecisionRow) -> str | None:
     return "warmup" if decision.reason == "warmup" and not any(shares) else None
 
 
+def _reasons(log: CampaignLog) -> dict[str, str | None]:
+    """As `_reason`, by the decisions' ids. Beyond the budget nothing is drawn but a holdout.
+
+    What was held out there must not be judged without what was not: it is there because of what it chose.
+    """
+    limit = limit_of(log.configuration.algorithm.budget)
+    latest: deque[bool] = deque(maxlen=WINDOW - 1)
+    reasons = {}
+    for decision in log.decisions:
+        is_spent = 0 < limit <= sum(latest)
+        reasons[decision.decision_id] = _reason(log, decision) or ("greedy" if is_spent else None)
+        latest.append(explores(decision))
+    return reasons
+
+
 def _rewarded(log: CampaignLog) -> dict[str, float]:
     """The share of each arm's drawn decisions that have a reward."""
-    rewards = log.rewards
+    rewards, reasons = log.rewards, _reasons(log)
     made, known = Counter[str](), Counter[str]()
     for decision in log.decisions:
-        if _reason(log, decision) is None:
+        if reasons[decision.decision_id] is None:
             made[decision.arm_id] += 1
             known[decision.arm_id] += decision.decision_id in rewards
     return {arm: known[arm] / count for arm, count in made.items()}
@@ -200,7 +219,8 @@ def _too_few(judged: int, counts: Mapping[str, int]) -> str:
 class _Drawn:
     """The decisions that are judged, collected one by one.
 
-    rewards: of each; missed: how many of those with a reward could not be replayed.
+    rewards: of each; missed: how many of those with a reward could not be replayed; warmed: how many were held out in
+    the warm-up, and are left out with the rest of it.
     """
 
     def __init__(self, log: CampaignLog, others: Sequence[OtherPolicy], limit: float) -> None:
@@ -216,7 +236,9 @@ class _Drawn:
         self._replays = [*self._own, *(replay for _, replay in self._others)]
         self._arms = {arm.arm_id: place for place, arm in enumerate(log.arms)}
         self.rewards: list[float] = []
-        self.defaults = self.missed = 0
+        self.defaults = self.missed = self.warmed = 0
+        shares = log.creation.algorithm.uniform_share, log.configuration.algorithm.uniform_share
+        self._judges_warmup = any(shares)
         self._chosen: list[int] = []
         self._propensities: list[float] = []
         self._inverses: list[NDArray[np.float64]] = []
@@ -244,6 +266,8 @@ class _Drawn:
             found = self._found(decision)
             if found is None:
                 self.missed += 1
+            elif found[0].in_warmup and not self._judges_warmup:
+                self.warmed += 1
             else:
                 self._judge(decision, row, *found)
         if decision.activated_at == NOT_ACTIVATED:

@@ -34,11 +34,15 @@ CLOSE = 1e-6
 
 
 class Chances(NamedTuple):
-    """Of the K candidates of a decision: their ids, the probabilities, (K,), and the scores."""
+    """Of the K candidates of a decision: their ids, the probabilities, (K,), and the scores.
+
+    in_warmup: whether one of them is.
+    """
 
     arms: list[str]
     probabilities: Array
     scores: Scores
+    in_warmup: bool
 
 
 class Replay:
@@ -118,7 +122,9 @@ class Replay:
         except InvalidCommandError:
             return None  # candidates that came with the request, with features that are not stored
         scores, probabilities = weigh(self.state, candidates, explore=explore)
-        return Chances(_ids(candidates), np.array(probabilities), scores)
+        places = [one.position for one in candidates if one.position is not None] if self.state.warming else []
+        in_warmup = any(self.state.plays[place] < self.state.rule.warmup for place in places)
+        return Chances(_ids(candidates), np.array(probabilities), scores, in_warmup)
 
     def recorded(self, decision: DecisionRow, excluded: frozenset[str]) -> Chances | None:
         """As `chances`, with the campaign's baseline and holdout: what the decision's own propensity is one of."""
