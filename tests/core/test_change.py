@@ -138,11 +138,46 @@ def test_with_forgetting_an_alarm_ends() -> None:
     """Where the old world is forgotten, nothing is left to be done."""
     policy = make_policy(forgetting={"half_life": 100})
     rows = world(1_400, 2.0, 1_000)
-    learn(policy, rows[:1_100])
+    learn(policy, rows[:1_070])
     assert policy.change_watch.stands
-    learn(policy, rows[1_100:], first=1_101)
+    learn(policy, rows[1_070:], first=1_071)
     assert policy.change_watch.changes()
     assert not policy.change_watch.stands
+
+
+@pytest.mark.parametrize("name", ["linucb", "linucb-onepass-cr"])
+def test_with_forgetting_a_change_is_one_alarm_and_stands_for_a_half_life(name: str) -> None:
+    """However long the campaign: the estimate's leap to the new world would be told as a second change."""
+    policy = make_policy(name=name, forgetting={"half_life": 200})
+    rows, raised, stood = world(9_000, 3.0, 6_000), set(), 0
+    for sequence, (x, reward, arm) in enumerate(rows, 1):
+        policy.observe(arm, x, reward, arm, sequence)
+        raised |= {change.raised for change in policy.change_watch.changes().values()}
+        stood += policy.change_watch.stands
+    assert len(raised) == 1
+    assert 100 < stood < 250
+
+
+def test_a_state_tells_what_was_forgotten() -> None:
+    """A worker that begins at a snapshot must end an alarm when the others do; older snapshots do not say it."""
+    watch, other = ChangeWatch(1, 1), ChangeWatch(1, 1)
+    rng, x = np.random.default_rng(1), np.ones(1)
+    watch.renew(0, np.zeros(1), 0.0)
+    for sequence in range(1, 200):
+        watch.observe(0, x, float(rng.normal()), 0, sequence)
+        assert "change_weights" not in watch.arrays()
+    watch.forget(0.5, 8)
+    arrays = watch.arrays()
+    assert arrays["change_weights"].max() == 0.5 * arrays["change_streams"][1, 0]
+    other.load(arrays)
+    for sequence in range(200, 300):
+        for one in (watch, other):
+            one.observe(0, x, 3.0, 0, sequence)
+    assert other.changes() == watch.changes()
+    assert watch.changes()[0].before < 101.0  # and not all 200
+    del arrays["change_weights"]
+    other.load(arrays)
+    assert "change_weights" not in other.arrays()
 
 
 def test_arms_that_are_not_registered_are_watched_together() -> None:

@@ -34,6 +34,8 @@ DRIFT, ERRORS, THRESHOLD = 0.25, 2.0, 40.0
 BEGINNING = 4.0
 """S below it is chance: where nothing changes it is above in few of a hundred rows, so it dates a change."""
 ECHO_MARGIN = 1.5
+RENEWED_AT = 4
+"""Of the steps of forgetting, each so many-th renews the estimates."""
 ROUNDING = 1e-9
 """A spread that is a smaller share of the reward is rounding."""
 
@@ -41,6 +43,8 @@ Side = tuple[float, int, float, float]
 """S; the log's row with which it rose above `BEGINNING`; the number of residuals before that row, and their mean."""
 AT_ZERO: Side = (0.0, 0, 0.0, 0.0)
 EMPTY = (0.0, 0.0, 0.0, AT_ZERO, AT_ZERO)
+Weights = tuple[float, float, float]
+"""Of a stream's residuals: of all of them, and of those before either side last rose above `BEGINNING`."""
 
 
 class Change(NamedTuple):
@@ -80,11 +84,13 @@ class ChangeWatch:
 
     Constant state, constant time. Estimates are those of the arm's block as of its last observation whose number has
     only zeros after its first three binary digits, 8, 10, 12, 14, 16, 20, ...: the state is then a function of the log
-    however lazily an estimator works, and a change is hardly learned while it is being found.
+    however lazily an estimator works, and a change is hardly learned while it is being found. With forgetting they
+    are renewed every eighth of a half-life as well: an estimate that forgets moves on however long its history is.
     """
 
     def __init__(self, blocks: int, arms: int) -> None:
         self._streams: list[tuple[float, float, float, Side, Side]] = [EMPTY] * (1 + arms)
+        self._weights: list[Weights] = [(0.0, 0.0, 0.0)] * (1 + arms)
         self._changes: dict[int, Change] = {}
         self._observed = [0] * blocks
         self._parameters: list[NDArray[np.float64] | None] = [None] * blocks
@@ -93,6 +99,7 @@ class ChangeWatch:
     def add_arm(self, *, has_block: bool) -> None:
         """Register one more."""
         self._streams.append(EMPTY)
+        self._weights.append((0.0, 0.0, 0.0))
         if has_block:
             self._observed.append(0)
             self._parameters.append(None)
@@ -114,6 +121,7 @@ class ChangeWatch:
 
     def _test(self, place: int, residual: float, rounding: float, sequence: int) -> None:
         count, mean, squares, rise, fall = self._streams[place]
+        weight, before_rise, before_fall = self._weights[place]
         if count >= RESIDUALS_MIN:
             spread = sqrt(squares / count)
             if spread > rounding:
@@ -123,19 +131,24 @@ class ChangeWatch:
                     slack += self._changes[place].echo / spread
                 rise = _add(rise, score - slack, sequence, count, mean)
                 fall = _add(fall, -score - slack, sequence, count, mean)
+                before_rise = _begun(before_rise, weight, rise, sequence)
+                before_fall = _begun(before_fall, weight, fall, sequence)
         count += 1.0
         step = residual - mean
         mean += step / count
         squares += step * (residual - mean)
+        weight += 1.0
         self._streams[place] = count, mean, squares, rise, fall
+        self._weights[place] = weight, before_rise, before_fall
         if rise[0] > THRESHOLD or fall[0] > THRESHOLD:
-            _, since, before, mean_before = rise if rise[0] > THRESHOLD else fall
-            after = count - before
-            size = (count * mean - before * mean_before) / after - mean_before
+            _, since, earlier, mean_before = rise if rise[0] > THRESHOLD else fall
+            size = (count * mean - earlier * mean_before) / (count - earlier) - mean_before
+            before = before_rise if rise[0] > THRESHOLD else before_fall
+            after = weight - before
             if place in self._changes:  # the estimate rests on more than the observations since the last alarm
                 before = self._changes[place].before + self._changes[place].after - after
             self._changes[place] = Change(since, sequence, size, spread, before, after)
-            self._streams[place] = EMPTY
+            self._streams[place], self._weights[place] = EMPTY, (0.0, 0.0, 0.0)
 
     def renew(self, block: int, theta: NDArray[np.float64], center: float) -> None:
         """Estimate by these parameters from now on, (d,); the last is the intercept, relative to the centre."""
@@ -143,10 +156,18 @@ class ChangeWatch:
         parameters[-1] += center
         self._parameters[block] = parameters
 
-    def forget(self, share: float) -> None:
-        """Multiply what every observation so far weighs by this share."""
+    def forget(self, share: float, step: int) -> list[int]:
+        """Multiply what every observation so far weighs by this share; return the blocks whose parameters are due.
+
+        step: observations from one call to the next. As a block forgets, its estimate goes on moving however many
+        observations it has: so all are renewed at each fourth call, an eighth of a half-life apart.
+        """
+        self._weights = [(share * one, share * rise, share * fall) for one, rise, fall in self._weights]
         for place, change in self._changes.items():
             self._changes[place] = change._replace(before=share * change.before, after=share * change.after)
+        if sum(self._observed) // step % RENEWED_AT:
+            return []
+        return [block for block, parameters in enumerate(self._parameters) if parameters is not None]
 
     def changes(self) -> dict[int | None, Change]:
         """The last change of each arm that had one, by order of registration; None for those not registered."""
@@ -160,12 +181,14 @@ class ChangeWatch:
     def mark(self) -> None:
         """Remember this state for `restore`."""
         self._marked = self._streams.copy(), self._changes.copy(), self._observed.copy(), self._parameters.copy()
+        self._marked_weights = self._weights.copy()
 
     def restore(self) -> None:
         """Return to the mark."""
         streams, changes, observed, parameters = self._marked
         self._streams, self._changes = streams.copy(), changes.copy()
         self._observed, self._parameters = observed.copy(), parameters.copy()
+        self._weights = self._marked_weights.copy()
 
     def arrays(self) -> StateArrays:
         """Return the complete state."""
@@ -176,10 +199,15 @@ class ChangeWatch:
         return {
             "change_streams": np.array([[*one[:3], *one[3], *one[4]] for one in self._streams]),
             "changes": changes,
+            **({"change_weights": np.array(self._weights)} if self._weights != self._counted() else {}),
             "change_observed": np.array(self._observed, dtype=np.int64),
             "change_known": np.array([one is not None for one in self._parameters], dtype=np.int64),
             "change_parameters": np.array(known) if known else np.zeros((0, 0)),
         }
+
+    def _counted(self) -> list[Weights]:
+        """What the streams weigh where nothing was forgotten since they began."""
+        return [(count, rise[2], fall[2]) for count, _, _, rise, fall in self._streams]
 
     def load(self, arrays: Mapping[str, NDArray[np.generic]]) -> None:
         """Take over the state `arrays()` gave; arms that came since have none. Raises ValueError and KeyError."""
@@ -195,6 +223,11 @@ class ChangeWatch:
         self._changes = {
             place: Change(int(row[0]), int(row[1]), *row[2:]) for place, row in enumerate(changes) if row[0]
         }
+        self._weights = self._counted()
+        if "change_weights" in arrays:
+            self._weights[:arms] = [
+                (row[0], row[1], row[2]) for row in take(arrays, "change_weights", (arms, 3)).tolist()
+            ]
         self._observed[:blocks] = observed.tolist()
         self._parameters[:blocks] = [next(own) if one else None for one in known.tolist()]
 
@@ -209,6 +242,13 @@ def _add(side: Side, gain: float, sequence: int, count: float, mean: float) -> S
     if since:
         return total, since, before, mean_before
     return total, sequence, count, mean
+
+
+def _begun(before: float, weight: float, side: Side, sequence: int) -> float:
+    """What the residuals before a side rose above `BEGINNING` weigh; 0 while it is not. weight: before this one."""
+    if side[1] == sequence:
+        return weight
+    return before if side[1] else 0.0
 
 
 def _side(numbers: list[float]) -> Side:

@@ -194,13 +194,13 @@ class Policy:
         assert isinstance(self.estimator, Forgets)  # noqa: S101  # `set_half_life` has looked
         self.estimator.forget(share)
         self.floor_counts.forget(share)
-        self.change_watch.forget(share)
         if self.centre is not None:
             self.centre.forget(forgetting.half_life)
+        self._expect(self.change_watch.forget(share, forgetting.step))
 
     def _expect(self, blocks: Sequence[int]) -> None:
         """Look for changes by the estimates of now."""
-        self._changed.update(self.estimator.refresh())
+        self._changed.update(self.estimator.refresh() if blocks else ())
         for block in blocks:  # while a snapshot is to come, by what does not depend on when estimates were asked for
             is_exact = self.left_exact is not None
             theta = minimum_of(self.estimator, block) if is_exact else self.estimator.theta[block]
