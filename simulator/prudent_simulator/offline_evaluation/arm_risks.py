@@ -17,8 +17,8 @@ from prudent_simulator.offline_evaluation.reading import Log
 
 _GRID = 400
 _HALVINGS = 40
-_EQUAL = 1e-9
-"""Relative to the largest reward: risks that are closer than this are equal, but for rounding."""
+_EQUAL, _ROUNDING = 1e-9, 1e-15
+"""Relative to the reward farthest from the median, and to the median: closer risks are equal, but for rounding."""
 
 
 @dataclass(frozen=True)
@@ -113,21 +113,26 @@ def _risks(samples: list[FloatArray], dial: Dial, values: Sequence[float]) -> Fl
     return np.array([[dial.measure(value).of_sample(sample) for value in values] for sample in samples])
 
 
-def _are_best(risks: FloatArray, samples: list[FloatArray]) -> BoolArray:
-    """Say of each arm and weight whether no arm is better there, (K, W)."""
+def _tolerance(samples: list[FloatArray], median: float) -> float:
+    """Give the difference of two risks below which they are equal, but for rounding. samples: less the median."""
     largest = max(float(np.abs(sample).max()) for sample in samples)
-    are_best: BoolArray = risks >= risks.max(axis=0) - _EQUAL * largest
+    return _EQUAL * largest + _ROUNDING * abs(median)
+
+
+def _are_best(risks: FloatArray, tolerance: float) -> BoolArray:
+    """Say of each arm and weight whether no arm is better there, (K, W)."""
+    are_best: BoolArray = risks >= risks.max(axis=0) - tolerance
     return are_best
 
 
-def _leaders(samples: list[FloatArray], dial: Dial, value: float) -> list[int]:
-    return np.flatnonzero(_are_best(_risks(samples, dial, [value]), samples)[:, 0]).tolist()
+def _leaders(samples: list[FloatArray], dial: Dial, value: float, tolerance: float) -> list[int]:
+    return np.flatnonzero(_are_best(_risks(samples, dial, [value]), tolerance)[:, 0]).tolist()
 
 
-def _changes(arms: list[str], samples: list[FloatArray], dial: Dial) -> list[Change]:
+def _changes(arms: list[str], samples: list[FloatArray], dial: Dial, tolerance: float) -> list[Change]:
     """Look along a fine grid of values, and halve the steps in which the best arms change."""
     grid = dial.grid()
-    leaders = [_leaders(samples, dial, float(value)) for value in grid]
+    leaders = [_leaders(samples, dial, float(value), tolerance) for value in grid]
     changes = []
     for place in range(1, _GRID):
         before, after = leaders[place - 1], leaders[place]
@@ -136,7 +141,7 @@ def _changes(arms: list[str], samples: list[FloatArray], dial: Dial) -> list[Cha
         low, high = float(grid[place - 1]), float(grid[place])
         for _ in range(_HALVINGS):
             middle = dial.between(low, high)
-            if _leaders(samples, dial, middle) == before:
+            if _leaders(samples, dial, middle, tolerance) == before:
                 low = middle
             else:
                 high = middle
@@ -169,17 +174,20 @@ def arm_risks(log: Log, resamples: int, seed: int, measure: str = "expectile") -
     """
     dial = DIALS[measure]
     arms = list(dict.fromkeys(row.arm for row in log.rows))
-    samples = [np.sort([row.reward for row in log.rows if row.arm == arm]) for arm in arms]
-    risks = _risks(samples, dial, dial.values)
+    # All these measures move with the rewards: relative to the median a large offset hides no differences.
+    median = float(np.median([row.reward for row in log.rows]))
+    samples = [np.sort([row.reward for row in log.rows if row.arm == arm]) - median for arm in arms]
+    risks, tolerance = _risks(samples, dial, dial.values), _tolerance(samples, median)
     generator = np.random.default_rng(seed)
     wins = np.zeros_like(risks)
     for _ in range(resamples):
         drawn = [generator.choice(sample, size=sample.size) for sample in samples]
-        winners = _are_best(_risks(drawn, dial, dial.values), drawn)
+        winners = _are_best(_risks(drawn, dial, dial.values), tolerance)
         wins += winners / winners.sum(axis=0)
-    leaders = [[arms[k] for k in np.flatnonzero(column)] for column in _are_best(risks, samples).T]
+    leaders = [[arms[k] for k in np.flatnonzero(column)] for column in _are_best(risks, tolerance).T]
     counts = [sample.size for sample in samples]
-    return ArmRisks(dial, arms, counts, risks, leaders, wins / resamples, _changes(arms, samples, dial))
+    changes = _changes(arms, samples, dial, tolerance)
+    return ArmRisks(dial, arms, counts, risks + median, leaders, wins / resamples, changes)
 
 
 def in_words(result: ArmRisks) -> list[str]:

@@ -56,6 +56,21 @@ def test_no_winner_is_named_among_equal_arms(tmp_path: Path) -> None:
     assert in_words(arm_risks(read_log(path), 20, 0))[0].startswith("a and b are equal, and best by the mean")
 
 
+@pytest.mark.parametrize("measure", DIALS)
+@pytest.mark.parametrize("offset", [0.0, 9e8, -9e8])
+def test_where_zero_lies_makes_no_arms_equal(tmp_path: Path, measure: str, offset: float) -> None:
+    """Rewards around a billion with a spread of one: the better arm was said to be equal to the worse one."""
+    drawn = np.random.default_rng(1).normal(0.0, 1.0, 200).round(2)
+    rows = [f"{arm},{offset + value + gap!r}" for arm, gap in (("a", 0.0), ("b", 0.5)) for value in drawn.tolist()]
+    path = tmp_path / "log.csv"
+    path.write_text("\n".join(["arm,reward", *rows]))
+    result = arm_risks(read_log(path), 5, 0, measure)
+    assert in_words(result)[0].startswith("b is best by the me")
+    np.testing.assert_allclose(result.risks[1] - result.risks[0], 0.5, atol=1e-6)
+    path.write_text("\n".join(["arm,reward", *(f"{arm},{offset + 0.1 * k!r}" for arm in "ab" for k in range(30))]))
+    assert arm_risks(read_log(path), 5, 0, measure).leaders == [["a", "b"]] * len(DIALS[measure].values)
+
+
 def test_arms_that_are_equal_at_one_weight_only(tmp_path: Path) -> None:
     """The same mean, and a spread that only caution sees."""
     path = tmp_path / "log.csv"
