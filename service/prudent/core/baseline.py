@@ -2,13 +2,14 @@
 
 Each decision earns the allowance a share, the tolerance, of what the baseline arm is estimated to be worth. One for
 another arm adds how much better than the baseline it surely is, by the lower end of its range, estimate - bonus;
-usually less than nothing. What the allowance does not cover goes to the baseline. So with these ends the decisions
-together are worth at least (1 - tolerance) times what the baseline alone would have been, where that is positive; of
-losses, at most (1 + tolerance) times.
+usually less than nothing. What the allowance does not cover goes to the baseline. So if these ends hold, and the
+estimates of the baseline are right, the decisions together are worth at least (1 - tolerance) times what the baseline
+alone would have been, where that is positive; of losses, at most (1 + tolerance) times. The baseline enters by its
+estimate at the time, not by an upper end: where that is too low, the decisions may be worth less.
 
 The rule is that of conservative bandits: Wu, Shariff, Lattimore & Szepesvari 2016, "Conservative bandits", ICML; with
 features Kazerouni, Ghavamzadeh, Abbasi-Yadkori & Van Roy 2017, "Conservative contextual linear bandits", NeurIPS. Their
-guarantees need bonuses that are confidence limits; of the default's nothing is claimed.
+guarantees need bonuses that are confidence limits, and an upper limit of the baseline; here nothing is claimed.
 """
 
 from collections.abc import Sequence

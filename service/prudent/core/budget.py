@@ -1,7 +1,8 @@
 """An exploration budget: of any 100 consecutive decisions at most so many explore.
 
 Whether a decision may explore depends on the 99 before it alone, never on its own draws: given them its propensities
-are exact, those of the rule where it may, and those of the best estimate where it may not.
+are exact, those of the rule where it may, and those of the best estimate where it may not. A holdout draws before it:
+what it decides is counted, and is never held back.
 """
 
 from collections import deque

@@ -11,7 +11,8 @@ An estimator knows its J (`Estimator.score_moments`). The exact minimiser keeps 
 d1^2 <x_i, H^-1 x>^2 over them: the spread of rewards may then differ from arm to arm. Ridge and one pass keep none and
 take J = (sum d1^2 / n) sum x x^T, which is the same where the spread does not depend on the features, as in a
 multi-armed campaign, where every arm has sums of its own; where it does, the interval is too narrow at features of a
-wide spread.
+wide spread. With forgetting it is about sqrt(2) times too wide: its J has the weights, where the squares of the weights
+belong, as the exact minimiser has them.
 
 There is no interval, and nan is returned with the reason in words,
 - for online gradient descent, whose estimate need not have come near the minimiser that the variance is about;
