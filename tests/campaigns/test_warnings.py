@@ -75,3 +75,12 @@ def test_ridge_too_small_for_the_features(changes: dict[str, Any], size: str, co
     # what the text advises is enough
     algorithm = changes.get("algorithm", {}) | {"regularization": float(wanted)}
     assert not said(**changes | {"algorithm": algorithm})
+
+
+@pytest.mark.parametrize(("budget", "share", "warns"), [(0.05, 0.1, True), (0.1, 0.1, True), (0.2, 0.1, False)])
+def test_a_budget_that_the_holdout_spends(*, budget: float, share: float, warns: bool) -> None:
+    """A campaign would hardly learn, and nobody would know why."""
+    holdout = {"share": share, "policy": "uniform"}
+    assert ("budget should be larger" in said(algorithm={"budget": budget}, holdout=holdout)) == warns
+    assert not said(algorithm={"budget": budget})
+    assert not said(holdout=holdout)

@@ -17,8 +17,19 @@ CONDITION_MAX = 1e8
 
 def configuration_warnings(configuration: CampaignConfiguration) -> list[str]:
     """Return sentences about a resolved configuration; none for most."""
-    caution = _about_ridge(configuration)
-    return [] if caution is None else [caution]
+    cautions = _about_ridge(configuration), _about_budget(configuration)
+    return [one for one in cautions if one is not None]
+
+
+def _about_budget(configuration: CampaignConfiguration) -> str | None:
+    """Return a warning where a holdout, which counts as exploration, leaves a budget nothing for the policy."""
+    budget, holdout = configuration.algorithm.budget, configuration.holdout
+    if budget is None or holdout is None or holdout.share < budget:
+        return None
+    return (
+        f"algorithm.budget is {budget:g} and holdout.share {holdout.share:g}: what is held out counts as "
+        "exploration, so that the policy itself explores next to nothing. A budget should be larger than the holdout's share."
+    )
 
 
 def _about_ridge(configuration: CampaignConfiguration) -> str | None:
