@@ -179,7 +179,9 @@ class Scrubber:
         if key != self._key:
             self._turn_to(key)
         rows = log.read_rows(connection, key, self._sequence, head, SCRUB_ROWS)
-        changed = log.find_changed(rows, self._before)
+        # a snapshot may have replaced the rows up to here, and further ones, since the last step
+        before = None if rows and log.is_beginning(rows[0]) else self._before
+        changed = log.find_changed(rows, before)
         if changed and key not in self._damaged:
             self._damaged[key] = log.describe_changed(changed)
             logger.error("a log is damaged", campaign_id=campaign_id, fault=self._damaged[key])
