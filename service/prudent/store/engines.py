@@ -96,7 +96,7 @@ def create_write_engine(url: URL) -> Engine:
 
 
 def create_read_engine(url: URL, *, may_be_standby: bool = False) -> Engine:
-    """A read-only engine: the database itself refuses to write.
+    """A read-only engine: the database itself refuses to write. All that one transaction reads is of one instant.
 
     may_be_standby: a standby of Postgres will do, which may be behind. Otherwise it is refused.
     """
@@ -172,7 +172,8 @@ def _create_postgres(
         pool_size=pool_size,
         max_overflow=0,
         pool_timeout=STATEMENT_TIMEOUT_MS / 1000,
-        isolation_level="READ COMMITTED",
+        # whoever writes must see, once a lock is taken, what those before have written; whoever reads must not see half
+        isolation_level="REPEATABLE READ" if read_only else "READ COMMITTED",
         # no `options` among them: poolers refuse it
         connect_args={
             "connect_timeout": 5,

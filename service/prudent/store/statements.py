@@ -131,7 +131,9 @@ class Prepared:
         self._compiled: dict[str, tuple[str, list[str] | None, dict[str, Any]]] = {}
 
     def rows(self, connection: Connection, values: Mapping[str, Any]) -> list[Any]:
-        """Execute it once; the rows it returns."""
+        """Execute it once, in a transaction; the rows it returns."""
+        if not connection.in_transaction():  # or SQLite would read these rows at one instant, and the next at another
+            connection.begin()
         text, (parameters,) = self._bind(connection, [values])
         return fetch(connection, text, parameters)
 
