@@ -4,7 +4,12 @@ from typing import Any
 
 from sqlalchemy import text
 
+from prudent.clock import steady_clock
+from prudent.ledger.compaction import Compaction
+from prudent.ledger.maintenance import Maintenance
+from prudent.ledger.state import States
 from prudent.ledger.verification import verify
+from prudent.settings import Limits
 from tests.aging import age_log
 from tests.ledger.conftest import Worker
 from tests.ledger.replays import assert_live_equals_replay
@@ -25,6 +30,13 @@ KINDS: dict[str, dict[str, Any]] = {
 def age(worker: Worker, name: str, until: int) -> None:
     """Have rows of a log, and their decisions, come 30 days earlier. No worker may run."""
     age_log(worker.write, name, until, 30)
+
+
+def tidy(worker: Worker) -> None:
+    """One round of what deletes old decisions and old rows. The worker does not run."""
+    clock = steady_clock()
+    Maintenance(worker.write, worker.read, States(2**20), clock=clock, limits=Limits()).run()
+    Compaction(worker.write, worker.read, clock).run()
 
 
 def beginning(worker: Worker, name: str) -> int:

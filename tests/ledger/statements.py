@@ -1,7 +1,7 @@
 """Statements as they reach the driver: seen there, and made to fail there."""
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import psycopg
@@ -44,3 +44,24 @@ def watch(engine: Engine, listeners: list[Listener]) -> None:
         event.listen(engine, "do_connect", lambda _d, _r, _arguments, options: options.update(factory=SqliteConnection))
     else:
         event.listen(engine, "connect", lambda connection, _: setattr(connection, "cursor_factory", PostgresCursor))
+
+
+def before_each(engine: Engine, change: Callable[[], None]) -> Iterator[int]:
+    """1, 2 and so on: the change happens before this statement of what comes next. Ends when that has fewer.
+
+    The engine must not have connected before.
+    """
+    left = 0
+
+    def count(*_: Any) -> None:
+        nonlocal left
+        left -= 1
+        if left == 0:
+            change()
+
+    watch(engine, [count])
+    for place in range(1, 100):
+        left = place
+        yield place
+        if left > 0:
+            return

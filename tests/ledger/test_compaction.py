@@ -18,13 +18,12 @@ from prudent.ledger import compaction
 from prudent.ledger.amendments import begin
 from prudent.ledger.commands import ChangeCampaign, Correct, Observe, RestartCampaign, Reward, Select, WarmStart
 from prudent.ledger.loading import Held, report_losses
-from prudent.ledger.maintenance import Scrubber
 from prudent.ledger.verification import verify
 from prudent.settings import Limits
 from prudent.store import log, retention
 from tests.fixtures.make_snapshots import DIRECTORY
 from tests.fixtures.make_snapshots import KINDS as EVERY_KIND
-from tests.ledger.compacted import KEPT, KINDS, age, assert_sound, beginning, rows_of
+from tests.ledger.compacted import KEPT, KINDS, age, assert_sound, beginning, rows_of, tidy
 from tests.ledger.conftest import Worker
 from tests.ledger.test_amendments import learned, play
 from tests.waiting import wait_for
@@ -270,14 +269,13 @@ def test_rows_that_go_while_a_log_is_verified_are_no_fault(make_worker: Callable
     worker.create("short", **KEPT)
     play(worker, "short", [1.0] * 60)
     worker.stop()
-    chore = compaction.Compaction(worker.write, worker.read, lambda: time.time_ns() // 1000)
     statements = 0
 
     def compact_first(*_: Any) -> None:
         nonlocal statements
         statements -= 1
         if statements == 0:
-            chore.run()
+            tidy(worker)
 
     event.listen(worker.read, "before_cursor_execute", compact_first)
     for before in range(1, 60):  # the statement of the verification before which rows go
@@ -289,27 +287,6 @@ def test_rows_that_go_while_a_log_is_verified_are_no_fault(make_worker: Callable
         assert (verdict.faults, verdict.digest) == ([], "unbroken"), before
     statements = 0
     assert beginning(worker, "short") == before > 10
-
-
-def test_rows_that_go_while_the_scrubber_is_among_them_are_no_damage(
-    make_worker: Callable[..., Worker], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The model's page would warn of a damaged log until the next start, because the service has tidied up."""
-    monkeypatch.setattr("prudent.ledger.maintenance.SCRUB_ROWS", 5)
-    worker = make_worker()
-    worker.create("short", **KEPT)
-    play(worker, "short", [1.0] * 30)
-    worker.stop()
-    age(worker, "short", 20)
-    damaged: dict[int, str] = {}
-    scrubber = Scrubber(damaged)
-    for step in range(9):
-        if step == 2:
-            compaction.Compaction(worker.write, worker.read, lambda: time.time_ns() // 1000).run()
-            assert beginning(worker, "short") == 20
-        with worker.read.connect() as connection:
-            scrubber.step(connection)
-    assert damaged == {}
 
 
 def test_a_fault_is_told_although_rows_go_while_a_log_is_verified(make_worker: Callable[..., Worker]) -> None:

@@ -1,8 +1,7 @@
 """What is read in one transaction is of one instant, whatever another worker changes between its statements."""
 
 import time
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
 
 import pytest
 from sqlalchemy import Connection
@@ -16,7 +15,7 @@ from prudent.reporting.decision_log import FROM_THE_NEWEST, read_decisions
 from prudent.store import log
 from prudent.store.tables import SnapshotRow
 from tests.ledger.conftest import Worker
-from tests.ledger.statements import watch
+from tests.ledger.statements import before_each
 from tests.ledger.test_amendments import play
 
 STICKY = {"sticky_seconds": 86_400}
@@ -37,31 +36,13 @@ def shown_on_page(connection: Connection, name: str) -> list[float | None]:
     return counted
 
 
-def before_each_statement(worker: Worker, change: Callable[[], None]) -> Iterator[int]:
-    """1, 2 and so on: the change happens before this statement of what reads next. Ends when that reads fewer."""
-    left = 0
-
-    def count(*_: Any) -> None:
-        nonlocal left
-        left -= 1
-        if left == 0:
-            change()
-
-    worker.stop()
-    watch(worker.read, [count])
-    for place in range(1, 100):
-        left = place
-        yield place
-        if left > 0:
-            return
-
-
 @pytest.mark.parametrize("read", [shown_in_log, shown_on_page])
 def test_a_typing_error_does_not_come_back(
     make_worker: Callable[..., Worker], read: Callable[[Connection, str], list[float | None]]
 ) -> None:
     """A page would show the 1,000 that was corrected to 1, since the correction is erased while it is read."""
     reader, writer = make_worker(), make_worker()
+    reader.stop()
     writer.create("c", assignment=STICKY)
     made = ""
 
@@ -75,7 +56,7 @@ def test_a_typing_error_does_not_come_back(
         writer.administer(EraseDecisions("c", [made]))
 
     seen = []
-    for _ in before_each_statement(reader, erase):
+    for _ in before_each(reader.read, erase):
         prepare()
         with reader.read.connect() as connection:
             seen.append(read(connection, "c"))
@@ -88,6 +69,7 @@ def test_a_typing_error_does_not_come_back(
 def test_a_snapshot_that_is_written_while_a_log_is_verified_is_no_fault(make_worker: Callable[..., Worker]) -> None:
     """Operators would be called because a campaign has learned on: its snapshot seems to be beyond its log."""
     reader, writer = make_worker(), make_worker()
+    reader.stop()
     writer.create("c")
     made = 0
 
@@ -104,5 +86,5 @@ def test_a_snapshot_that_is_written_while_a_log_is_verified_is_no_fault(make_wor
             log.write_snapshot(connection, row)
 
     learn_on()
-    for place in before_each_statement(reader, learn_on):
+    for place in before_each(reader.read, learn_on):
         assert [one.faults for one in verify(reader.read, deep=True)] == [[]], place

@@ -56,19 +56,21 @@ class Compaction:
             found = retention.find_compacting(connection, self._key, CAMPAIGNS)
         for key, days in found:
             before = (now // DAY_US - days) * DAY_US  # whole days, so that not each row has its own transaction
-            if self._resting.get(key, 0.0) < time.monotonic() and self._compact(key, before):
+            if self._resting.get(key, 0.0) < time.monotonic() and self._compact(key, days, before):
                 return  # the next round goes on with this one
             self._key = key
         if len(found) < CAMPAIGNS:
             self._key = 0
 
-    def _compact(self, key: int, before: int) -> bool:
-        """Replace rows that were observed before an instant, if there are any; whether it has."""
+    def _compact(self, key: int, days: int, before: int) -> bool:
+        """Replace rows that were observed before an instant, if there are any; whether it has. days: that are kept."""
         with self._read.connect() as connection:
             standing = campaigns.read_standings(connection, [key]).get(key)
             # what amends a paused campaign's log is not learned before it goes on
             if standing is None or standing.learn_limit is not None:
                 return False
+            if retention.find_old(connection, key, before, 1):
+                return False  # decisions go first, or they would be shown as if they had no reward
             replaced = log.find_beginning(connection, key)
             after = 0 if replaced is None else replaced.sequence
             until = retention.find_old_rows(connection, key, after, standing.head, before)
@@ -86,6 +88,8 @@ class Compaction:
                 return False
             if log.read_amendments(connection, key, now.head) != amendments:
                 return False
+            if retention.find_compacting(connection, key - 1, 1) != [(key, days)]:
+                return False  # somebody has just decided otherwise
             retention.compact(connection, beginning)
         logger.info("a snapshot has replaced rows of a log", campaign_id=standing.campaign_id, until=beginning.sequence)
         return True

@@ -145,8 +145,10 @@ class Maintenance:
             with self._write.begin() as connection:
                 # or a compaction could delete a reward that is just being counted as one without a decision
                 campaigns.lock_heads(connection, old)
-                for key, ids in old.items():
-                    retention.prune(connection, key, ids)
+                for key, days in found:
+                    # unless somebody has just decided otherwise
+                    if old.get(key) and retention.find_retaining(connection, key - 1, 1) == [(key, days)]:
+                        retention.prune(connection, key, old[key])
 
     def _find_expired(self) -> list[Expire]:
         with self._read.connect() as connection:
