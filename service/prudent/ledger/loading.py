@@ -129,18 +129,21 @@ def load_behind(read: Engine, key: int, held: CampaignState | None) -> CampaignS
             use_snapshot(connection, state)
     while state.sequence < state.target:
         with read.connect() as connection:
-            page = log.read_page(connection, key, state.anchor, state.target)
             standing = campaigns.read_standings(connection, [key]).get(key)
+            if standing is None:
+                return None
+            if standing.epoch != state.standing.epoch:
+                raise AnotherDatabaseError(f"{state.standing.epoch} became {standing.epoch}")
+            if not state.follow(standing):  # what follows may be of an arm that has just been added
+                return load_behind(read, key, state)
+            page = log.read_page(connection, key, state.anchor, state.target)
         before = state.sequence
         try:
             learn(state, page)
         except AmendedError:
             return load_behind(read, key, None)
-        if standing is None or state.sequence == before:
+        if state.sequence == before:
             return state
-        if standing.epoch != state.standing.epoch:
-            raise AnotherDatabaseError(f"{state.standing.epoch} became {standing.epoch}")
-        state.standing = standing
     return state
 
 
