@@ -7,6 +7,7 @@ from sqlalchemy import text
 
 from prudent.ledger.commands import AddArm, DeleteCampaign, Reward, Select
 from prudent.ledger.loading import load_behind
+from prudent.ledger.verification import verify
 from prudent.store import campaigns
 from tests.ledger.conftest import Worker
 from tests.ledger.statements import before_each
@@ -69,3 +70,12 @@ def test_a_campaign_that_is_deleted_meanwhile_is_gone(make_worker: Callable[...,
         assert state is None or state.sequence == 3
 
     deleted_meanwhile(make_worker, load)
+
+
+def test_a_campaign_that_is_deleted_while_it_is_verified_is_no_fault(make_worker: Callable[..., Worker]) -> None:
+    """Operators would be called because somebody has deleted a campaign."""
+
+    def check(reader: Worker, _key: int) -> None:
+        assert [fault for one in verify(reader.read, deep=True) for fault in one.faults] == []
+
+    deleted_meanwhile(make_worker, check)

@@ -67,19 +67,25 @@ def verify(engine: Engine, live_model: LiveModel | None = None, *, deep: bool = 
             return
         for row in rows:
             assert row.campaign_id is not None  # noqa: S101  # deleted ones are not listed
-            yield verify_campaign(engine, row.key, row.campaign_id, live_model, deep=deep)
+            verdict = verify_campaign(engine, row.key, row.campaign_id, live_model, deep=deep)
+            if verdict is not None:
+                yield verdict
             after = row.campaign_id
 
 
 def verify_campaign(
     engine: Engine, key: int, campaign_id: str, live_model: LiveModel | None, *, deep: bool = False
-) -> Verdict:
-    """Replay one campaign's log; once more if what looks like a fault may be rows that have gone meanwhile."""
+) -> Verdict | None:
+    """Replay one campaign's log; once more if what looks like a fault may be rows that have gone meanwhile.
+
+    None for a campaign that has been deleted.
+    """
     for _ in range(TRIES):
         before = _read_marks(engine, key)
         verdict = _verify_once(engine, key, campaign_id, live_model, deep=deep)
-        if not verdict.faults or _read_marks(engine, key) == before:
+        if verdict is None or not verdict.faults or _read_marks(engine, key) == before:
             return verdict
+    assert verdict is not None  # noqa: S101  # of the last try
     verdict.faults.append(f"it changed each of {TRIES} times that it was verified: verify it again")
     return verdict
 
@@ -97,7 +103,7 @@ def _read_marks(engine: Engine, key: int) -> tuple[Any, ...] | None:
 
 def _verify_once(
     engine: Engine, key: int, campaign_id: str, live_model: LiveModel | None, *, deep: bool = False
-) -> Verdict:
+) -> Verdict | None:
     # the live state first: it can only be at or behind what is read from the database afterwards
     live = None if live_model is None else live_model(campaign_id)
     with engine.connect() as connection:
@@ -108,7 +114,7 @@ def _verify_once(
             fault = str(error) if isinstance(error, BadRowError) else type(error).__name__
             return Verdict(campaign_id, 0, faults=[f"its configuration or its arms cannot be read: {fault}"])
         if state is None:
-            return Verdict(campaign_id, 0, faults=["the campaign was deleted meanwhile"])
+            return None
         verdict = Verdict(campaign_id, state.target)
         verdict.faults += log.find_faults(connection, key, state.head)
         beginning = log.find_beginning(connection, key)
