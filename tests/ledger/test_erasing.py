@@ -151,3 +151,19 @@ def test_plays_of_the_warm_up_are_those_that_are_left(worker: Worker) -> None:
     erase(worker, "u")
     again = worker.one(Select("c", "d2")).row
     assert (again.arm_id, again.reason) == (first.arm_id, "warmup")
+
+
+def test_a_snapshot_of_before_is_not_written_afterwards(make_worker: Callable[..., Worker]) -> None:
+    """A worker that has not looked at a paused campaign since would bring the person back when it stops."""
+    first, second = make_worker(), make_worker(Limits(snapshot_observations=1))
+    first.create("c", assignment=STICKY, model=MODEL)
+    for number in range(4):
+        play(first, f"u{number}", [float(number), 1.0])
+    first.administer(ChangeCampaign("c", status="paused"))
+    before = second.one(Describe("c")).arms
+    erase(first, "u2")
+    second.stop()
+    third = make_worker()
+    assert third.one(Describe("c")).arms == first.one(Describe("c")).arms
+    assert third.one(Describe("c")).arms != before
+    assert_live_equals_replay(third)

@@ -106,9 +106,14 @@ class Maintenance:
         if not state.policy.estimator.is_sane():
             logger.error("a state is not finite and positive semi-definite: no snapshot of it", key=key)
             return
-        with self._write.begin() as connection:
+        with self._write.connect() as connection, connection.begin() as transaction:
             row = SnapshotRow(key, state.sequence, FORMAT_VERSION, state.fold_digest(state.last), dumped)
             log.write_snapshot(connection, row)
+            campaigns.lock_heads(connection, [key])  # last, since a large snapshot takes long to write
+            standing = campaigns.read_standings(connection, [key]).get(key)
+            if standing is None or standing.revision != state.revision:
+                transaction.rollback()  # it may have learned what was erased since
+                return
         state.snapshot_sequence = state.sequence
 
     def _purge(self) -> None:
