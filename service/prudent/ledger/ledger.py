@@ -355,7 +355,7 @@ class Ledger(LedgerAccess):
     def _forget_all(self, change: str) -> None:
         """Forget what was read from a database that is another one now, and let the loader count what it has lost."""
         logger.warning("the database is another one: states and recent decisions are read again", change=change)
-        self._lending.report(held(self._states, self._recent))
+        self._lending.report(held(self._states, self._recent, self._clock()))
         self._states.clear()
         self._recent.clear()
 

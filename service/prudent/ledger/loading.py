@@ -156,10 +156,12 @@ class Held:
     decisions: Sequence[DecisionKey]
 
 
-def held(states: States, recent: RecentDecisions) -> Held:
-    """What these hold now."""
+def held(states: States, recent: RecentDecisions, now: int) -> Held:
+    """What these hold now, but for decisions that their campaigns keep no longer."""
+    known = {state.key: state for state in states}
     latest = [(state.key, state.campaign_id, state.last) for state in states]
-    return Held(states.epoch, latest, [row.identity for row in recent])
+    made = [row.identity for row in recent if row.key not in known or known[row.key].keeps(row, now)]
+    return Held(states.epoch, latest, made)
 
 
 def report_losses(read: Engine, before: Held) -> None:
@@ -167,9 +169,16 @@ def report_losses(read: Engine, before: Held) -> None:
     read.dispose()  # its idle connections lead to the database that was, and would fail
     lost: dict[str, int] = {}
     with read.connect() as connection:
-        heads = campaigns.read_standings(connection, [key for key, _, _ in before.states])
+        keys = {key for key, _, _ in before.states} | {key for key, _ in before.decisions}
+        heads = campaigns.read_standings(connection, keys)
+        # of one that was created after a lost one there is no trace either; of one after a deleted one there is
+        deleted = {key for key in keys - heads.keys() if key < max(heads, default=0)}
+        deleted |= {key for key, standing in heads.items() if standing.campaign_id is None}
         for key, name, last in before.states:
-            if last is None or log.read_page(connection, key, last.sequence - 1, last.sequence) == [last]:
+            if last is None or key in deleted:
+                continue
+            rows = log.read_page(connection, key, last.sequence - 1, last.sequence)
+            if rows == [last] or any(map(log.is_erased, rows)):
                 continue
             beginning = log.find_beginning(connection, key)
             if beginning is not None and last.sequence <= beginning.sequence:
@@ -177,9 +186,9 @@ def report_losses(read: Engine, before: Held) -> None:
             # at least: rows that others had recorded since are unknown here, rows recorded anew hide the lost ones
             head = heads[key].head if key in heads else 0
             lost[name] = max(1, last.sequence - head)
-    missing = 0
-    for first in range(0, len(before.decisions), IDS_MAX):
-        part = before.decisions[first : first + IDS_MAX]
+    missing, made = 0, [identity for identity in before.decisions if identity[0] not in deleted]
+    for first in range(0, len(made), IDS_MAX):
+        part = made[first : first + IDS_MAX]
         with read.connect() as connection:
             missing += len(part) - len(decisions.find_decisions(connection, part))
     with read.connect() as connection:
