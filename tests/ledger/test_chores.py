@@ -6,10 +6,13 @@ import pytest
 from sqlalchemy import text
 
 from prudent.clock import steady_clock
+from prudent.errors import NotFoundError
 from prudent.ledger import ledger
-from prudent.ledger.commands import ChangeCampaign
+from prudent.ledger.commands import ChangeCampaign, Reward, Select
 from prudent.ledger.maintenance import Scrubber
+from prudent.ledger.verification import verify
 from prudent.reporting.decision_log import FROM_THE_NEWEST, read_decisions
+from tests.aging import DAY
 from tests.ledger.compacted import KEPT, age, beginning, tidy
 from tests.ledger.conftest import Worker
 from tests.ledger.statements import before_each
@@ -79,3 +82,24 @@ def test_rows_that_go_while_the_scrubber_is_among_them_are_no_damage(
         with worker.read.connect() as connection:
             scrubber.step(connection)
     assert damaged == {}
+
+
+def test_a_decision_that_has_gone_does_not_come_back(
+    make_worker: Callable[..., Worker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker that remembers one would learn its reward once retention_days is raised, and verify miss it."""
+    monkeypatch.setattr(ledger, "MAINTENANCE_SECONDS", 1_000.0)
+    worker, other = make_worker(), make_worker()
+    worker.create("c", **KEPT)
+    worker.one(Select("c", "late"))
+    (remembered,) = worker.ledger._recent
+    worker.ledger._recent.keep([remembered._replace(created_at=remembered.created_at - 6 * DAY)])
+    with other.write.begin() as connection:
+        connection.execute(text("UPDATE decisions SET created_at = created_at - :age"), {"age": 6 * DAY})
+    other.ledger.stop()
+    tidy(other)
+    other = make_worker()
+    other.administer(ChangeCampaign("c", retention_days=0, log_retention_days=0))
+    (refused,) = worker.run(Reward("late", 1.0))
+    assert isinstance(refused, NotFoundError)
+    assert [one.faults for one in verify(worker.read)] == [[]]

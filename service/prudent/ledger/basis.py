@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 
 from sqlalchemy import Connection
 
-from prudent.clock import Clock
+from prudent.clock import DAY_US, Clock
 from prudent.core.budget import WINDOW, Spending
 from prudent.identifiers import key_in
 from prudent.ledger import selection
@@ -333,8 +333,13 @@ class Basis:
         self.decisions |= found
 
     def _may_be_stale(self, identity: DecisionKey) -> bool:
-        """Whether it may have been activated, or erased with its subject, while this waited for the lock."""
-        return identity[1].startswith(SUBJECT_PREFIX) or self.decisions[identity].activated_at == NOT_ACTIVATED
+        """Whether it may have been activated, or erased with its subject, while this waited for the lock.
+
+        Or deleted since it was last seen here, by a retention_days, at least one, that may be another one by now.
+        """
+        row = self.decisions[identity]
+        is_old = identity in self._remembered and row.created_at < self.now - DAY_US
+        return is_old or identity[1].startswith(SUBJECT_PREFIX) or row.activated_at == NOT_ACTIVATED
 
     def _subject_key(self, state: CampaignState) -> bytes:
         if state.subject_key is None:
