@@ -12,6 +12,9 @@ from prudent.ledger.commands import Describe
 from prudent.ledger.outcomes import ArmChange, ModelReport
 from prudent.store import log
 
+LOOKED_AT = 100
+"""Rows of the log, from one on that may have gone, for one that says when it was observed."""
+
 
 @dataclass(frozen=True, slots=True)
 class ChangeReport:
@@ -59,8 +62,10 @@ def describe_changes(connection: Connection, key: int, changes: Sequence[ArmChan
 
 
 def _observed_at(connection: Connection, key: int, sequence: int) -> int:
-    rows = log.read_rows(connection, key, sequence - 1, sequence, 1)
-    return rows[0].observed_at if rows else 0  # rows of a deleted campaign are purged in slices
+    """When a row was observed or, of one that was erased or replaced by a snapshot, the next one that says it."""
+    rows = log.read_rows(connection, key, sequence - 1, log.SEQUENCE_MAX, LOOKED_AT)
+    # none of a campaign that is deleted, whose rows are purged in slices
+    return next((row.observed_at for row in rows if row.observed_at), 0)
 
 
 def _sentence(change: ArmChange, since_at: int) -> str:
