@@ -7,7 +7,8 @@ import orjson
 import pytest
 from sqlalchemy import text
 
-from prudent.ledger.commands import DeleteCampaign, Reward, Select
+from prudent.ledger.commands import Correct, DeleteCampaign, EraseDecisions, Reward, Select
+from prudent.transfer import exporting
 from prudent.transfer.exporting import CampaignGoneError, Export, begin_export
 from tests.ledger.conftest import Worker, make_worker, migrated_url, worker  # noqa: F401  # fixtures
 
@@ -61,3 +62,23 @@ def test_an_export_of_a_campaign_that_is_deleted_does_not_end_well(worker: Worke
     worker.administer(DeleteCampaign("c"))
     with pytest.raises(CampaignGoneError):
         lines_of(worker, export)
+
+
+def test_no_reward_is_exported_without_its_correction(
+    worker: Worker,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A typing error that was corrected, and erased while the file is written, would be learned from it."""
+    monkeypatch.setattr(exporting, "PAGE_ROWS", 1)
+    worker.create("c", assignment={"sticky_seconds": 86_400})
+    made = worker.one(Select("c", subject="ada")).row.decision_id
+    worker.one(Reward(made, 1_000.0))
+    worker.administer(Correct(made, 1.0, "typing error"))
+    export = begin(worker)
+    with worker.read.connect() as connection:
+        assert b'"header"' in (export.next_page(connection) or b"")
+        assert b"1000.0" in (export.next_page(connection) or b"")
+    worker.administer(EraseDecisions("c", [made]))
+    with pytest.raises(CampaignGoneError, match="begin again"):
+        lines_of(worker, export)
+    assert lines_of(worker, begin(worker))[-1]["kind"] == "trailer"

@@ -1,7 +1,8 @@
 """Writing a campaign's export, page by page: each page is read in a short transaction of its own.
 
 The export describes the moment at which it started: the log up to the head, and the decisions made until then. Later
-rows are left out, although the pages are read later: the log only grows, and every decision has its place in time.
+rows are left out, although the pages are read later: the log grows at its end, and every decision has its place in
+time. Of what is erased while pages are read, a file may have a part; but no reward without its correction.
 """
 
 from hashlib import blake2b
@@ -25,11 +26,14 @@ PAGE_ROWS = 500
 
 
 class CampaignGoneError(UnavailableError):
-    """The campaign was deleted during the export, so the file is incomplete."""
+    """The campaign, or a part of it that matters, was deleted during the export, so the file is incomplete."""
 
 
 class Start(NamedTuple):
-    """A campaign at the start of its export. newest: its newest decision, if any; made: how many decisions it has."""
+    """A campaign at the start of its export.
+
+    newest: its newest decision, if any; made: how many decisions it has; corrections: which rows of its log are any.
+    """
 
     row: CampaignRow
     arms: list[ArmRow]
@@ -37,6 +41,7 @@ class Start(NamedTuple):
     newest: Place | None
     made: int
     now: int
+    corrections: frozenset[int]
 
 
 def read_start(connection: Connection, campaign_id: str, clock: Clock) -> Start | None:
@@ -50,7 +55,10 @@ def read_start(connection: Connection, campaign_id: str, clock: Clock) -> Start 
     made = decisions.count_rows(connection, row.key)
     # last, so that no row above has a category that is not there
     learned = categories.read_categories(connection, [row.key])[row.key]
-    return Start(row, arms, learned, newest, made, campaigns.read_clock(connection) or clock())
+    now = campaigns.read_clock(connection) or clock()
+    amendments = log.read_amendments(connection, row.key, row.head)
+    corrections = frozenset(one.sequence for one in amendments if one.decision_id is not None)
+    return Start(row, arms, learned, newest, made, now, corrections)
 
 
 def begin_export(connection: Connection, campaign_id: str, clock: Clock) -> "Export | None":
@@ -99,7 +107,7 @@ class Export:
     """The lines of a campaign's file, page by page, until ``next_page`` returns None."""
 
     def __init__(self, start: Start) -> None:
-        self._row, self._arms, self._learned, _, self._made, self._now = start
+        self._row, self._arms, self._learned, _, self._made, self._now, self._corrections = start
         self._rules = stored(start.row.creation).reward
         self._digest = blake2b(digest_size=lines.DIGEST_BYTES)
         self._begun = self._ended = False
@@ -168,6 +176,8 @@ class Export:
                 "rows of the campaign's log are missing: it was deleted during the export, or a snapshot has replaced "
                 "them: begin again, or run prudent verify"
             )
+        if any(log.is_erased(row) and row.sequence in self._corrections for row in rows):
+            raise CampaignGoneError("a corrected reward was erased during the export: begin again")
         self._sequence = rows[-1].sequence
         return b"".join(lines.write_observation(row, self._show) for row in rows)
 
