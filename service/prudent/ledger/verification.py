@@ -121,11 +121,13 @@ def _verify_once(
         verdict.replaced = 0 if beginning is None else beginning.sequence
         stored = categories.read_categories(connection, [key])[key]
         verdict.faults += state.reader.faults_of(stored)
-        if deep:
-            _check_digests(connection, key, state.head, verdict)
+        snapshot = log.find_snapshot(connection, key)
         if state.creation.log_candidates:
             _check_candidates(connection, state, verdict)
-        _replay(connection, state, live, verdict)
+        # up to here, all of one instant; no transaction is open for as long as what follows takes
+        if deep:
+            _check_digests(connection, key, state.head, verdict)
+        _replay(connection, state, snapshot, live, verdict)
     if live_model is not None and live is None:
         verdict.live = "absent"
         verdict.faults.append("the live server does not have this campaign")
@@ -150,6 +152,7 @@ def _check_digests(connection: Connection, key: int, head: int, verdict: Verdict
     changed: list[int] = []
     sequence, missing, before = 0, 0, None
     while rows := log.read_rows(connection, key, sequence, head, log.PAGE_ROWS):
+        connection.rollback()
         changed += log.find_changed(rows, before)
         missing += sum(row.digest is None for row in rows)
         sequence, before = rows[-1].sequence, rows[-1].digest
@@ -159,8 +162,13 @@ def _check_digests(connection: Connection, key: int, head: int, verdict: Verdict
         verdict.faults.append(log.describe_changed(changed))
 
 
-def _replay(connection: Connection, state: CampaignState, live: dict[str, Any] | None, verdict: Verdict) -> None:
-    snapshot = log.find_snapshot(connection, state.key)
+def _replay(
+    connection: Connection,
+    state: CampaignState,
+    snapshot: SnapshotRow | None,
+    live: dict[str, Any] | None,
+    verdict: Verdict,
+) -> None:
     for row in _rows(connection, state):
         features = features_from_bytes(row.features)
         fault = None if row.kind != OBSERVATION else state.reader.fault(features, state.vocabulary)
