@@ -4,7 +4,7 @@ from tests.mutation_edits import Mutation, drop_call, drop_raise, replace, skip_
 
 LEDGER = "prudent.ledger.ledger:Ledger"
 TRUST = "tests/trust"
-COMPACTION = "tests/ledger/test_compaction.py"
+COMPACTION, CHORES = "tests/ledger/test_compaction.py", "tests/ledger/test_chores.py"
 DATABASE = (
     # the database's answers
     Mutation(
@@ -121,6 +121,36 @@ DATABASE = (
         "prudent.ledger.loading:learn",
         replace("log.is_erased(first) or log.is_beginning(first)", "log.is_erased(first)"),
         f"{COMPACTION}::test_a_worker_that_lags_behind_goes_on",
+    ),
+    Mutation(
+        "a log compacted that somebody has just decided to keep",
+        "prudent.ledger.compaction:Compaction._compact",
+        skip_branch("retention.find_compacting(connection, key - 1, 1) != [(key, days)]"),
+        f"{CHORES}::test_who_decides_to_keep_more_keeps_it",
+    ),
+    Mutation(
+        "rewards that go before their decisions",
+        "prudent.ledger.compaction:Compaction._compact",
+        skip_branch("retention.find_old(connection, key, before, 1)"),
+        f"{CHORES}::test_a_decision_goes_before_its_reward",
+    ),
+    Mutation(
+        "a scrubber that takes a snapshot for damage",
+        "prudent.ledger.maintenance:Scrubber.step",
+        replace("None if rows and log.is_beginning(rows[0]) else self._before", "self._before"),
+        f"{CHORES}::test_rows_that_go_while_the_scrubber_is_among_them_are_no_damage",
+    ),
+    Mutation(
+        "a snapshot of what was erased",
+        "prudent.ledger.maintenance:Maintenance._dump",
+        skip_branch("standing is None or standing.revision != state.revision"),
+        "tests/ledger/test_erasing.py::test_a_snapshot_of_before_is_not_written_afterwards",
+    ),
+    Mutation(
+        "pages of several instants",
+        "prudent.store.engines:_create_postgres",
+        replace("'REPEATABLE READ' if read_only else 'READ COMMITTED'", "'READ COMMITTED'"),
+        "tests/ledger/test_one_instant.py::test_a_typing_error_does_not_come_back",
     ),
     Mutation(
         "a restart from rows that are gone",
