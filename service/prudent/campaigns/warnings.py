@@ -28,7 +28,7 @@ def _about_budget(configuration: CampaignConfiguration) -> str | None:
         return None
     return (
         f"algorithm.budget is {budget:g} and holdout.share {holdout.share:g}: what is held out counts as "
-        "exploration, so that the policy itself explores next to nothing. A budget should be larger than the holdout's share."
+        "exploration, so that the policy itself explores next to nothing. A budget should be larger than the share."
     )
 
 
