@@ -210,6 +210,25 @@ def test_the_lane_is_taken_and_left(counting: tuple[Counting, int]) -> None:
         assert len(application.asked) == len(unusual)
 
 
+def test_answers_come_in_order_wherever_a_packet_ends(counting: tuple[Counting, int]) -> None:
+    """A client that does not wait for its answers would take the second one for the first."""
+    _, port = counting
+    with httpx.Client(base_url=f"http://{HOST}:{port}", trust_env=False) as api:
+        campaign = create(api, multi_armed())
+    body = json.dumps({"campaign_id": campaign}).encode()
+    select = (
+        b"POST /select HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+        % len(body)
+    )
+    both = select + body + b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    for end in range(len(select) - 8, len(select) + 1):
+        with socket.create_connection((HOST, port), timeout=15) as connection:
+            answer = exchange(connection, both[:end], both[end:], pause=0.05)
+            while b'"decision_id"' not in answer or b'"status":"ok"' not in answer:
+                answer += connection.recv(65_536)
+        assert answer.index(b'"decision_id"') < answer.index(b'"status":"ok"'), both[end:][:8]
+
+
 def test_a_stop_waits_for_the_requests_in_the_lane(make_server: MakeServer, tmp_path: Path) -> None:
     """A stop would close connections whose requests are under way, and nobody would know what became of them."""
     server = make_server(f"sqlite:///{tmp_path}/prudent.db")

@@ -181,13 +181,11 @@ class BoundedProtocol(HttpToolsProtocol):
         size = len(data)
         if self._in_body and self._body_left is not None:
             return min(size, start + max(1, self._body_left))
-        if start == 0 and (
-            self._in_body or self._unframed > 0
-        ):  # the end of a head or of a body in chunks may have begun in other data
-            return min(size, 3)
-        blank = data.find(b"\n\r\n", start)
+        if start < 2 and (self._in_body or self._unframed > 0):
+            return start + 1  # the end of a head or of a body in chunks may have begun in other data
+        blank = data.find(b"\n\r\n", start - 2 if start > 1 else 0)
         end = size if blank < 0 else blank + 3
-        bare = data.find(b"\n\n", start, end)
+        bare = data.find(b"\n\n", start - 1 if start else 0, end)
         return end if bare < 0 else bare + 2
 
     @property
