@@ -229,6 +229,26 @@ def test_answers_come_in_order_wherever_a_packet_ends(counting: tuple[Counting, 
         assert answer.index(b'"decision_id"') < answer.index(b'"status":"ok"'), both[end:][:8]
 
 
+@pytest.mark.parametrize("offer", [b"Upgrade, HTTP2-Settings", b"Upgrade, HTTP2-Settings, close"])
+@pytest.mark.parametrize("pause", [None, 0.1])
+def test_a_client_that_offers_another_protocol_is_answered(
+    counting: tuple[Counting, int], offer: bytes, pause: float | None
+) -> None:
+    """Java's own client offers HTTP/2 with every request, and none of its selects would be read."""
+    _, port = counting
+    with httpx.Client(base_url=f"http://{HOST}:{port}", trust_env=False) as api:
+        campaign = create(api, multi_armed())
+    body = json.dumps({"campaign_id": campaign}).encode()
+    lines = [b"POST /select HTTP/1.1", b"Connection: " + offer, b"Content-Length: %d" % len(body), b"Host: localhost"]
+    lines += [b"HTTP2-Settings: AAMAAABkAAQCAAAAAAIAAAAA", b"Upgrade: h2c", b"Content-Type: application/json"]
+    head = b"\r\n".join([*lines, b"", b""])
+    pieces = [head + body] if pause is None else [head[:-1], head[-1:] + body[:5], body[5:]]
+    with socket.create_connection((HOST, port), timeout=15) as connection:
+        for _ in range(1 if b"close" in offer else 3):
+            answer = exchange(connection, *pieces, pause=pause or 0.0)
+            assert answer.startswith(b"HTTP/1.1 200 "), answer
+
+
 def test_a_stop_waits_for_the_requests_in_the_lane(make_server: MakeServer, tmp_path: Path) -> None:
     """A stop would close connections whose requests are under way, and nobody would know what became of them."""
     server = make_server(f"sqlite:///{tmp_path}/prudent.db")

@@ -205,6 +205,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """The head is complete."""
+        if self._is_offer:
+            return
         self._in_head, self._in_body = False, True
         self._unframed = 0
         self._body_left = _length_of(self.headers)
@@ -219,6 +221,19 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_headers_complete()
         if self._is_spare:
             self.cycle.keep_alive = False
+
+    @property
+    def _is_offer(self) -> bool:
+        """Whether the head offers to speak another protocol, as Java's client does with every request."""
+        return self.parser.should_upgrade() and self.parser.get_method() != b"CONNECT"
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Read a head again without its offer, by a new parser: this one takes a body for the next head."""
+        if self._is_offer:
+            kept = [b"%s: %s\r\n" % header for header in self.headers if header[0] != b"upgrade"]
+            first = (self.parser.get_method(), self.url, self.parser.get_http_version().encode())
+            self.parser = type(self.parser)(self)
+            super().data_received(b"".join([b"%s %s HTTP/%s\r\n" % first, *kept, b"\r\n"]))
 
     def on_body(self, body: bytes) -> None:
         """A piece of a body; chunk sizes may add as much again."""
@@ -259,7 +274,6 @@ class BoundedProtocol(HttpToolsProtocol):
             and not self.expect_100_continue
             and not self._is_spare
             and not self.flow.write_paused
-            and not parser.should_upgrade()
         )
 
     def _enter_lane(self, body: bytes) -> bool:
