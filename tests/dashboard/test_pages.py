@@ -153,6 +153,7 @@ def test_an_evaluator_is_not_let_in(closed: tuple[Server, Keys], http: httpx.Cli
         {},
         {"Origin": "https://elsewhere.example"},
         {"Origin": "null"},
+        {"Origin": "http://["},
         {"Origin": "{own}", "Sec-Fetch-Site": "cross-site"},
         {"Origin": "{own}.elsewhere.example"},
     ],

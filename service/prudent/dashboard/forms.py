@@ -37,8 +37,12 @@ def check_origin(request: Request) -> None:
     service on the reader's machine. A client that states no origin is not a browser, and should use the API.
     """
     origin = request.headers.get("origin", "")
+    try:
+        place = urlsplit(origin).netloc
+    except ValueError:  # it is no URL
+        place = ""
     site = request.headers.get("sec-fetch-site", "same-origin")
-    if not origin or urlsplit(origin).netloc != request.headers.get("host") or site != "same-origin":
+    if not place or place != request.headers.get("host") or site != "same-origin":
         raise BadBodyError(403, "the form was not sent from a page of this service")
 
 
