@@ -20,6 +20,7 @@ from prudent.campaigns.values import (
     RETENTION_DAYS_MAX,
     REWARD_MAX,
     SUBJECT_MAX,
+    YEAR_MAX,
     ArmValue,
     Feature,
     FeatureObject,
@@ -56,8 +57,8 @@ def _is_rfc_3339(value: object) -> object:
 
 
 def _in_range(value: datetime) -> datetime:
-    if not 1970 <= value.year <= 9998:
-        raise ValueError("must be between the years 1970 and 9998")
+    if not 1970 <= value.year <= YEAR_MAX:
+        raise ValueError(f"must be between the years 1970 and {YEAR_MAX}")
     return value
 
 

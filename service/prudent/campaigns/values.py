@@ -19,6 +19,8 @@ EXACT_UNTIL_MAX = 1_000_000_000
 FEATURE_MAX = 1e6
 REWARD_MAX = 1e9
 INTEGER_MAX = 2**53 - 1
+YEAR_MAX = 9_998
+"""Of an instant: the calendar ends a year later, and what is shown of an instant may be rounded up."""
 DESCRIPTION_MAX = 2_000
 SUBJECT_MAX = 256
 

@@ -19,6 +19,7 @@ from prudent.campaigns.values import (
     ARMS_MAX,
     DIMENSION_MAX,
     INTEGER_MAX,
+    YEAR_MAX,
     ArmValue,
     FeatureObject,
     Identifier,
@@ -55,10 +56,10 @@ def instant(microseconds: int) -> str:
 def _microseconds(value: object) -> int:
     if not isinstance(value, str) or not _INSTANT.fullmatch(value):
         raise ValueError("must be of the form 2026-01-31T09:30:00.000000Z")
-    found = (datetime.fromisoformat(value) - EPOCH) // MICROSECOND
-    if found < 0:
-        raise ValueError("must not be before 1970")
-    return found
+    found = datetime.fromisoformat(value)
+    if not 1970 <= found.year <= YEAR_MAX:
+        raise ValueError(f"must be between the years 1970 and {YEAR_MAX}")
+    return (found - EPOCH) // MICROSECOND
 
 
 _SCORED_ARMS = TypeAdapter(list[ScoredArm])
