@@ -248,6 +248,18 @@ def test_bad_ranks_change_nothing(api: httpx.Client, field: str, change: Json) -
     assert ok(api.get(f"/campaigns/{campaign_id}/report"))["plays"] == 0
 
 
+def test_long_names_are_not_multiplied(api: httpx.Client) -> None:
+    """A request of a megabyte would take all of the machine's memory: a name is repeated for each value below it."""
+    campaign_id = create(api, meals())
+    many: Json = {"x" * 20_000: [1] * 10_000}
+    refused(api.post(path(campaign_id, "rank"), json=RANK | {"contextFeatures": [many]}), 400, "contextFeatures")
+    actions = [{"id": "pasta", "features": [many]}]
+    refused(api.post(path(campaign_id, "rank"), json=RANK | {"actions": actions}), 400, "actions.0.features")
+    slots = [{"id": "top", "features": [many], "baselineAction": "pasta"}]
+    refused(api.post(path(campaign_id, "multislot/rank"), json=RANK | {"slots": slots}), 400, "slots.0.features")
+    rank(api, campaign_id, contextFeatures=[{"user": {"text": {"embedding": [0.5] * 10_000}}}])
+
+
 def test_bad_calls_change_nothing(api: httpx.Client) -> None:
     """The same for everything else that can be wrong."""
     campaign_id = create(api, meals())

@@ -26,6 +26,8 @@ OF_EVENT, OF_SLOT = "~~", "~_"
 _TO_ESCAPE, _ESCAPED = re.compile(rb"[^A-Za-z0-9._-]"), re.compile(rb"~([0-9A-F]{2})")
 _HALF_ESCAPED = re.compile(r"~[0-9A-F]?$")
 _DIGEST_BYTES = 16
+NAMES_LENGTH_MAX = 2**20
+"""Of all names that an event's or an action's features have: each is as long as those of all objects around it."""
 
 
 class Theirs(BaseModel):
@@ -168,11 +170,15 @@ def named_values(objects: Iterable[Mapping[str, Any]], field: str) -> dict[str, 
     """Their features as values by name: {"user": {"age": 30}} has `user.age`, and an array its places as names.
 
     What is false or null is absent, and names that begin with `_` are ignored, as there. field: of the request.
-    Raises InvalidCommandError if a name has two values.
+    Raises InvalidCommandError if a name has two values, and for too many and long names.
     """
     values: dict[str, Any] = {}
+    length = 0
     for one in objects:
         for name, value in _flat(one, ""):
+            length += len(name)
+            if length > NAMES_LENGTH_MAX:
+                raise InvalidCommandError("has too many values below long names", field=field)
             if values.setdefault(name, value) != value:
                 raise InvalidCommandError("has two values under one name", field=field)
     return values

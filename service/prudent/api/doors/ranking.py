@@ -1,6 +1,7 @@
 """A rank request as a select, and a decision as a ranking."""
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any, Literal, NamedTuple
 
 from prudent.api.doors.rank_requests import Event, MultiSlotRankRequest, as_id, named_values
@@ -83,7 +84,7 @@ def select_of(
 def _fit(values: Mapping[str, Any], known: Kinds | None) -> tuple[dict[str, Any], int]:
     """The values of known features, a boolean that is absent as false; and how many others there are."""
     if known is None:
-        return dict(values), 0
+        return dict(islice(values.items(), 1)), 0  # it refuses whatever has a name
     kept = {name: value for name, value in values.items() if name in known}
     absent = {name: False for name, kind in known.items() if kind == "boolean" and name not in kept}
     return kept | absent, len(values) - len(kept)
