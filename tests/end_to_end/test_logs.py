@@ -1,6 +1,7 @@
 """What is logged: one JSON object a line, with the request's id, and nothing that a request carried."""
 
 import json
+import sys
 from typing import Any
 
 import httpx
@@ -9,6 +10,8 @@ import pytest
 from prudent.store.engines import create_write_engine, parse_database_url
 from tests.conftest import MakeServer
 from tests.servers import Server
+from tests.trust.test_process_deaths import processes_of
+from tests.waiting import wait_for
 
 MARKER = "xyzzyMARKERxyzzy"
 KEY = f"{MARKER}-a-key-of-more-than-32-characters"
@@ -79,6 +82,22 @@ def test_nothing_that_a_request_carried_is_logged(make_server: MakeServer, datab
     found = lines(server)
     assert [line for line in found if line["level"] in {"error", "warning"} and line["event"] == "request failed"]
     assert MARKER not in server.log_path.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_log_that_cannot_be_written_stops_nothing(
+    make_server: MakeServer, sqlite_database: str, workers: int
+) -> None:
+    """A full disk under the log would end the service, or the thread that starts the ledger's process again."""
+    full = ("/bin/sh", "-c", f'exec {sys.executable} -m prudent "$@" 2> /dev/full', "sh")
+    server = make_server(sqlite_database, workers=workers, environment={"PRUDENT_ADMIN_KEY": KEY}, command=full)
+    with client_of(server) as client:
+        assert client.get("/campaigns", headers={"X-API-Key": "wrong"}).status_code == 401
+    if workers > 1:
+        ledger, _ = processes_of(server)
+        ledger.kill()
+        wait_for(lambda: processes_of(server)[0] != ledger)
+        server.wait_until_ready()
 
 
 def test_uvicorn_writes_the_same_format(make_server: MakeServer, sqlite_database: str) -> None:

@@ -3,6 +3,7 @@
 import logging
 import os
 import sys
+from contextlib import suppress
 from contextvars import ContextVar
 from typing import Any
 
@@ -19,7 +20,7 @@ def configure(level: str) -> None:
     structlog.configure(
         processors=[*_shared_processors(), structlog.processors.format_exc_info, _renderer()],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
-        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(_StandardError()),  # type: ignore[arg-type]  # all that it uses
     )
 
 
@@ -47,6 +48,23 @@ def formatter() -> structlog.stdlib.ProcessorFormatter:
             _renderer(),
         ],
     )
+
+
+class _StandardError:
+    """What cannot be written there is lost, as it is with the standard library's logging.
+
+    The disk of a log may be full, and who reads it may be gone: neither must stop what was about to be said.
+    """
+
+    def write(self, text: str) -> None:
+        """Write, if that is possible."""
+        with suppress(OSError):
+            sys.stderr.write(text)
+
+    def flush(self) -> None:
+        """The same."""
+        with suppress(OSError):
+            sys.stderr.flush()
 
 
 def _shared_processors() -> list[Processor]:
