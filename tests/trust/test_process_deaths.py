@@ -1,18 +1,22 @@
 """The processes of one server die one by one, under load: those that speak HTTP, and the one that has the ledger."""
 
 import asyncio
+import multiprocessing
 import os
 import random
 import signal
 import time
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
+from threading import Event
 
 import httpx
 import psutil
 import pytest
 
-from prudent.processes.supervision import LedgerNotStartedError, ledger_process
-from tests.conftest import MakeServer
+from prudent.processes.supervision import LedgerNotStartedError, LedgerProcess, ledger_process
+from tests.conftest import MakeServer, migrate_empty
 from tests.promises import Promise, length
 from tests.servers import Server
 from tests.trust.invariants import check, prudent_verify
@@ -141,6 +145,27 @@ def test_a_ledger_that_does_not_start_is_told_at_once(monkeypatch: pytest.Monkey
     monkeypatch.setenv("PRUDENT_DATABASE_URL", "nonsense")
     with pytest.raises(LedgerNotStartedError, match="its log says why"), ledger_process(tmp_path):
         pass
+
+
+def test_a_ledger_that_cannot_be_started_is_tried_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A machine without room for one more process, for a moment, would leave the server without a ledger for ever."""
+    url = f"sqlite:///{tmp_path}/prudent.db"
+    migrate_empty(url)
+    monkeypatch.setenv("PRUDENT_DATABASE_URL", url)
+    launch, refused = LedgerProcess._launch, Event()
+
+    def refuse_once(one: LedgerProcess) -> tuple[BaseProcess, Connection]:
+        if not refused.is_set():
+            refused.set()
+            raise BlockingIOError("no process is left")
+        return launch(one)
+
+    with ledger_process(tmp_path):
+        monkeypatch.setattr(LedgerProcess, "_launch", refuse_once)
+        (ledger,) = (one for one in multiprocessing.active_children() if one.name == "ledger")
+        ledger.kill()
+        assert refused.wait(30)
+        wait_for(lambda: [one for one in multiprocessing.active_children() if one.name == "ledger"])
 
 
 def test_a_ledger_that_hangs_makes_the_server_unready(make_server: MakeServer, sqlite_database: str) -> None:

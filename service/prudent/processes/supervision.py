@@ -77,7 +77,10 @@ class LedgerProcess:
                 if time.monotonic() - started < SHORT_LIFE_SECONDS:
                     time.sleep(SHORT_LIFE_SECONDS)
                 self._control.close()
-                self._process, self._control = self._launch()
+                try:
+                    self._process, self._control = self._launch()
+                except OSError:  # no room for another process or file: the old one has ended, so it is tried again
+                    logger.exception("the ledger's process cannot be started")
 
 
 @contextmanager
