@@ -9,7 +9,7 @@ import httpx
 
 from prudent_client.calls import Call, Calls, Pause, Send
 from prudent_client.campaigns import NewCampaign
-from prudent_client.connection import options
+from prudent_client.connection import OfThisProcess, options
 from prudent_client.errors import RejectedError
 from prudent_client.frames import pandas, to_frame
 from prudent_client.identifiers import new_id
@@ -64,7 +64,8 @@ class AsyncClient:
         transport: httpx.AsyncBaseTransport | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        self._http = httpx.AsyncClient(**options(base_url, api_key, timeout_seconds, headers), transport=transport)
+        settings = options(base_url, api_key, timeout_seconds, headers)
+        self._http = OfThisProcess(lambda: httpx.AsyncClient(**settings, transport=transport))
         self._calls = Calls(base_url, retries or Retries(), deadline_seconds)
         self._sleep = sleep
 
@@ -78,7 +79,7 @@ class AsyncClient:
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._http.aclose()
+        await self._http.own.aclose()
 
     async def health(self) -> Health:
         """Check once whether the service is ready. Raises UnavailableError if it is not."""
@@ -319,10 +320,11 @@ class AsyncClient:
             came = await self._attempt(step)
 
     async def _attempt(self, step: Send) -> httpx.Response | httpx.RequestError:
-        request = self._http.build_request(step.method, step.path, content=step.content, headers=step.headers)
+        http = self._http.own
+        request = http.build_request(step.method, step.path, content=step.content, headers=step.headers)
         try:
             async with asyncio.timeout(step.seconds):
-                response = await self._http.send(request, stream=step.is_streamed)
+                response = await http.send(request, stream=step.is_streamed)
                 if step.is_streamed and not response.is_success:
                     await response.aread()
         except TimeoutError:

@@ -1,13 +1,33 @@
 """The options that both clients are opened with."""
 
+import os
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, TypeVar
 
 import httpx
 
 CONNECT_SECONDS_MAX = 5.0
 _LOCAL = ("127.0.0.1", "::1", "localhost")
+T = TypeVar("T")
+
+
+class OfThisProcess(Generic[T]):
+    """What a forked process needs anew: threads, and connections, on which it would read the answers to its parent.
+
+    make: makes it, now and in each forked process that asks for it.
+    """
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        self._made, self._process = make(), os.getpid()
+
+    @property
+    def own(self) -> T:
+        """The one of this process."""
+        if self._process != os.getpid():
+            self._made, self._process = self._make(), os.getpid()
+        return self._made
 
 
 def options(

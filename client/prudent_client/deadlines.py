@@ -4,7 +4,6 @@ httpx limits each step of an exchange, but not the exchange: while a name is loo
 any time may pass.
 """
 
-import os
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -32,7 +31,6 @@ class Attempts:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._idle: list[Inbox] = []
-        self._process = os.getpid()
 
     def run(self, attempt: Callable[[], T], seconds: float) -> T:
         """The attempt's result, in the caller's context. Raises what it raises, and TimeoutError after the seconds."""
@@ -56,8 +54,6 @@ class Attempts:
 
     def _find_thread(self) -> Inbox:
         with self._lock:
-            if self._process != os.getpid():  # threads do not survive a fork
-                self._idle, self._process = [], os.getpid()
             if self._idle:
                 return self._idle.pop()
         inbox: Inbox = SimpleQueue()

@@ -9,7 +9,7 @@ import httpx
 
 from prudent_client.calls import Call, Calls, Pause, Send
 from prudent_client.campaigns import NewCampaign
-from prudent_client.connection import options, within
+from prudent_client.connection import OfThisProcess, options, within
 from prudent_client.deadlines import Attempts, end_in_time
 from prudent_client.errors import RejectedError
 from prudent_client.frames import pandas, to_frame
@@ -65,10 +65,16 @@ class Client:
         transport: httpx.BaseTransport | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._http = httpx.Client(**options(base_url, api_key, timeout_seconds, headers), transport=transport)
-        end_in_time(self._http)
+        settings = options(base_url, api_key, timeout_seconds, headers)
+
+        def opened() -> httpx.Client:
+            http = httpx.Client(**settings, transport=transport)
+            end_in_time(http)
+            return http
+
+        self._http, self._attempts = OfThisProcess(opened), OfThisProcess(Attempts)
         self._calls = Calls(base_url, retries or Retries(), deadline_seconds)
-        self._attempts, self._sleep = Attempts(), sleep
+        self._sleep = sleep
 
     def __enter__(self) -> Self:
         return self
@@ -80,7 +86,7 @@ class Client:
 
     def close(self) -> None:
         """Close the connections."""
-        self._http.close()
+        self._http.own.close()
 
     def health(self) -> Health:
         """Check once whether the service is ready. Raises UnavailableError if it is not."""
@@ -317,17 +323,18 @@ class Client:
         if step.seconds is None:
             return self._exchange(step)
         try:
-            return self._attempts.run(lambda: self._exchange(step), step.seconds)
+            return self._attempts.own.run(lambda: self._exchange(step), step.seconds)
         except TimeoutError:
             return httpx.ReadTimeout("the deadline has passed")
 
     def _exchange(self, step: Send) -> httpx.Response | httpx.RequestError:
-        timeout = within(self._http.timeout, step.seconds)
-        request = self._http.build_request(
+        http = self._http.own
+        timeout = within(http.timeout, step.seconds)
+        request = http.build_request(
             step.method, step.path, content=step.content, headers=step.headers, timeout=timeout
         )
         try:
-            response = self._http.send(request, stream=step.is_streamed)
+            response = http.send(request, stream=step.is_streamed)
             if step.is_streamed and not response.is_success:
                 response.read()
         except httpx.RequestError as error:

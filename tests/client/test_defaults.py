@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from math import isnan
 from typing import Any
 
@@ -269,21 +270,51 @@ def test_a_transports_own_errors_are_raised() -> None:
 
 
 FORKED = """
-import os, sys
-from prudent_client import Client
-client = Client(sys.argv[1])
-client.health()
+import asyncio, os, sys
+from prudent_client import AsyncClient, Client
+
+def health():
+    answer = client.health()
+    return (answer if isinstance(client, Client) else asyncio.run(answer)).status
+
+client = eval(sys.argv[1])
+connection = health()
 child = os.fork()
 if child == 0:
-    os._exit(client.health().status != "ok")
-sys.exit(os.waitpid(child, 0)[1])
+    os._exit(health() == connection)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
 
 
+class SaysWhichConnection(BaseHTTPRequestHandler):
+    """Answers every request with the port that its connection comes from."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        """Answer."""
+        body = json.dumps({"status": str(self.client_address[1])}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-def test_a_client_works_in_a_forked_process(scripted: Script) -> None:
-    """Web servers that load the application before they fork would have defaults only: threads do not fork."""
-    scripted.answers = [(200, {"connection": "close"}, b'{"status": "ok"}')]
-    command = [sys.executable, "-W", "ignore", "-c", FORKED, scripted.url]
-    subprocess.run(command, env=clean_environment(), timeout=60, check=True)
-    assert len(scripted.requests) == 2
+@pytest.mark.parametrize(
+    "client", ["Client({url!r})", "Client({url!r}, deadline_seconds=None)", "AsyncClient({url!r})"]
+)
+def test_a_forked_process_has_connections_of_its_own(client: str) -> None:
+    """Web servers that fork once they have loaded the application would give one visitor another's decision."""
+    server = ThreadingHTTPServer((HOST, 0), SaysWhichConnection)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        url = f"http://{HOST}:{server.server_port}"
+        command = [sys.executable, "-W", "ignore", "-c", FORKED, client.format(url=url)]
+        subprocess.run(command, env=clean_environment(), timeout=60, check=True)
+    finally:
+        server.shutdown()
+        server.server_close()
