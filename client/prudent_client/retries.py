@@ -43,7 +43,7 @@ def _seconds(text: str) -> float | None:
     if text.isascii() and text.isdigit():
         return float(text)
     try:
-        when = parsedate_to_datetime(text)
-    except ValueError:
+        when = parsedate_to_datetime(text).astimezone(UTC)
+    except (ValueError, OverflowError):  # the calendar ends with the year 9999
         return None
-    return max(0.0, (when.astimezone(UTC) - datetime.now(UTC)).total_seconds())
+    return max(0.0, (when - datetime.now(UTC)).total_seconds())

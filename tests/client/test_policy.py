@@ -74,6 +74,8 @@ def test_a_flag_for_nobody_is_evaluated_once(
         (format_datetime(datetime(2125, 1, 1, tzinfo=UTC), usegmt=True), 5.0, 5.0),
         ("Wed, 21 Oct 2015 07:28:00 GMT", 0.0, 0.0),
         ("soon", 0.05, 0.1),
+        ("Fri, 31 Dec 9999 23:59:59 -0100", 0.05, 0.1),
+        ("Mon, 01 Jan 99999999999 00:00:00 GMT", 0.05, 0.1),
     ],
 )
 def test_retry_after_is_understood(scripted: Script, play: Player, retry_after: str, least: float, most: float) -> None:
