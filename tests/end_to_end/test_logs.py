@@ -1,7 +1,9 @@
 """What is logged: one JSON object a line, with the request's id, and nothing that a request carried."""
 
 import json
+import socket
 import sys
+from collections import Counter
 from typing import Any
 
 import httpx
@@ -9,7 +11,7 @@ import pytest
 
 from prudent.store.engines import create_write_engine, parse_database_url
 from tests.conftest import MakeServer
-from tests.servers import Server
+from tests.servers import HOST, Server
 from tests.trust.test_process_deaths import processes_of
 from tests.waiting import wait_for
 
@@ -82,6 +84,19 @@ def test_nothing_that_a_request_carried_is_logged(make_server: MakeServer, datab
     found = lines(server)
     assert [line for line in found if line["level"] in {"error", "warning"} and line["event"] == "request failed"]
     assert MARKER not in server.log_path.read_text(encoding="utf-8")
+
+
+def test_what_anybody_can_send_does_not_fill_the_log(make_server: MakeServer, sqlite_database: str) -> None:
+    """A client without a key would fill the disk, a line for each request that is no HTTP."""
+    server = make_server(sqlite_database)
+    for request in [b"NONSENSE\r\n\r\n"] * 100 + [b"CONNECT a:1 HTTP/1.1\r\n\r\n"] * 100:
+        with socket.create_connection((HOST, server.port), timeout=15) as connection:
+            connection.sendall(request)
+            assert connection.recv(65_536).startswith(b"HTTP/1.1 4")
+    assert server.stop() == 0
+    events = Counter(line["event"] for line in lines(server))
+    assert 0 < events["Invalid HTTP request received."] < 100
+    assert sum(events.values()) < 100
 
 
 @pytest.mark.parametrize("workers", [1, 2])

@@ -3,6 +3,7 @@
 import logging
 import os
 import sys
+import time
 from contextlib import suppress
 from contextvars import ContextVar
 from typing import Any
@@ -11,6 +12,7 @@ import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 REQUEST_ID_HEADER = b"x-request-id"
+WARNING_SECONDS = 1.0
 request_id: ContextVar[str | None] = ContextVar("request_id", default=None)
 """The id of the request being answered; added to every line logged meanwhile."""
 
@@ -30,12 +32,31 @@ def uvicorn_configuration(level: str) -> dict[str, Any]:
         "version": 1,
         "disable_existing_loggers": False,
         "formatters": {"structured": {"()": "prudent.observability.logs.formatter"}},
+        "filters": {"seldom": {"()": "prudent.observability.logs.Seldom"}},
         "handlers": {
             "stderr": {"class": "logging.StreamHandler", "formatter": "structured", "stream": "ext://sys.stderr"}
         },
         "root": {"handlers": ["stderr"], "level": "WARNING" if level in {"debug", "info"} else level.upper()},
-        "loggers": {"uvicorn": {"level": level.upper()}},
+        "loggers": {"uvicorn": {"level": level.upper()}, "uvicorn.error": {"filters": ["seldom"]}},
     }
+
+
+class Seldom(logging.Filter):
+    """Lets each warning pass once a second: anybody can send what uvicorn warns of, and must not fill the disk."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._passed: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether a record passes."""
+        if record.levelno != logging.WARNING:
+            return True
+        now = time.monotonic()
+        is_due = now - self._passed.get(record.msg, float("-inf")) >= WARNING_SECONDS
+        if is_due:
+            self._passed[record.msg] = now
+        return is_due
 
 
 def formatter() -> structlog.stdlib.ProcessorFormatter:
