@@ -62,7 +62,8 @@ def test_a_correction_that_makes_no_sense_changes_nothing(api: httpx.Client) -> 
     problem(corrected(api, new_id("none"), good), 404)
     problem(corrected(api, waiting, good), 409)
     problem(corrected(api, rewarded, good | {"reward": 11}), 422, "reward")
-    for field, value in (("reward", "2"), ("reward", True), ("reason", ""), ("reason", "x" * 501), ("unknown", 1)):
+    reasons = [("reason", text) for text in ("", "x" * 501, "a\x00b")]
+    for field, value in (("reward", "2"), ("reward", True), *reasons, ("unknown", 1)):
         problem(corrected(api, rewarded, good | {field: value}), 422, field)
     for missing in good:
         problem(corrected(api, rewarded, {name: good[name] for name in good if name != missing}), 422, missing)

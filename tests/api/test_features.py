@@ -329,6 +329,7 @@ WIDE = {"name": "wide", "kind": "category", "capacity": 400}
             "model.features",
             "wide 401 + other 201 = 602, at most 512",
         ),
+        ({"features": [WIDE | {"name": "a\x00b"}]}, "model.features.0.name", "must not contain NUL"),
         ({"features": [WIDE, {"name": "wide"}]}, "model.features", "feature names must be unique"),
         ({"features": [{"name": "a"}], "dimension": 2}, "model.dimension", "a 1 = 1, not 2"),
         ({"features": [{"name": "a", "kind": "category"}]}, "model.features.0", "needs categories"),

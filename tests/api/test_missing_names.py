@@ -36,6 +36,11 @@ def test_an_unknown_campaign_is_answered_with_the_nearest(api: httpx.Client, cal
     assert body["detail"] == f"there is no such campaign: did you mean {name}?"
 
 
+def test_an_address_of_a_page_may_have_any_characters(api: httpx.Client) -> None:
+    """A mangled link to a page would be answered with an internal error on PostgreSQL."""
+    assert api.get("/dashboard/campaigns/a%00b").status_code == 404
+
+
 def test_an_unknown_arm_is_answered_with_the_nearest(api: httpx.Client) -> None:
     """Arms are named by people, and written by programs."""
     arms = [{"arm_id": "steady"}, {"arm_id": "bold"}, {"arm_id": "slow"}]

@@ -11,7 +11,9 @@ import orjson
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
+from prudent.transfer.lines import read_line
 from prudent.transfer.reading import ImportReader
 from tests.api.contract import (
     ARMS,
@@ -169,6 +171,22 @@ def test_a_file_that_does_not_hold_together(api: httpx.Client, exported: list[Js
     if damage == "other-version":
         assert "received 8" in body["detail"]
     bring(api, original)
+
+
+@pytest.mark.parametrize(
+    ("kind", "field"), [("category", "feature"), ("category", "value"), ("correction", "detail")], ids=lambda name: name
+)
+def test_a_line_has_no_text_that_cannot_be_stored(kind: str, field: str) -> None:
+    """An import would be an internal error on PostgreSQL, and bring what cannot be moved there on SQLite."""
+    fields: dict[str, Json] = {
+        "category": {"feature": "f", "position": 1, "value": "v"},
+        "correction": {"sequence": 1, "decision_id": "d", "arm_id": "a", "reward": 1.0, "detail": "x", "digest": None}
+        | {"observed_at": "2026-01-01T00:00:00.000000Z"},
+    }
+    line = {"kind": kind, **fields[kind]}
+    assert read_line(orjson.dumps(line), 7)
+    with pytest.raises(ValidationError, match="NUL"):
+        read_line(orjson.dumps(line | {field: "a\x00b"}), 7)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.001, 0.1, 0.5, 0.8, 0.999])

@@ -26,6 +26,7 @@ from prudent.campaigns.values import (
     FeatureObject,
     Identifier,
     RewardValue,
+    StoredText,
     Subject,
 )
 from prudent.errors import InvalidCommandError
@@ -254,7 +255,7 @@ class CorrectionRequest(Schema):
     """What a decision's reward should have been."""
 
     reward: Annotated[RewardValue | None, Field(description="Null takes the reward back.")]
-    reason: Annotated[str, Field(min_length=1, max_length=500, description="Kept in the log beside it.")]
+    reason: Annotated[StoredText, Field(min_length=1, max_length=500, description="Kept in the log beside it.")]
     campaign_id: Annotated[CampaignId | None, Field(description=WHICH_CAMPAIGN)] = None
 
 

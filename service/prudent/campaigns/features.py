@@ -170,6 +170,8 @@ def check_features(features: Sequence[Features], field: str) -> None:
         if one.name in seen:
             raise InvalidConfigurationError(field, "feature names must be unique")
         seen.add(one.name)
+        if "\x00" in one.name:  # the database has it beside each category that is learned
+            raise InvalidConfigurationError(f"{field}.{place}.name", "must not contain NUL")
         if isinstance(one, NumberFeature) and one.basis is not None:
             knots = one.basis.knots
             if any(low >= high for low, high in pairwise(knots)):

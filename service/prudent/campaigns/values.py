@@ -108,6 +108,14 @@ class Schema(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
 
 
+def _has_no_nul(value: str) -> str:
+    if "\x00" in value:
+        raise ValueError("must not contain NUL, which PostgreSQL cannot store")
+    return value
+
+
+StoredText = Annotated[str, AfterValidator(_has_no_nul)]
+"""A text that is stored as it is, and not in JSON."""
 Identifier = Annotated[
     str,
     StringConstraints(pattern=ID_PATTERN),

@@ -18,7 +18,8 @@ SEVERAL_DECISIONS = "several campaigns have a decision with this id: send the ca
 
 def no_campaign(connection: Connection, campaign_id: str) -> NotFoundError:
     """The error for a campaign that does not exist."""
-    known = campaigns.neighbours(connection, campaign_id, COMPARED_MAX // 2)
+    near = campaign_id.replace("\x00", "")  # PostgreSQL takes none, and pages take any path
+    known = campaigns.neighbours(connection, near, COMPARED_MAX // 2)
     meant = hint(campaign_id, known, "campaigns") if known else "there is none yet, so create one first"
     return NotFoundError(f"{NO_CAMPAIGN}: {meant}")
 

@@ -24,6 +24,7 @@ from prudent.campaigns.values import (
     FeatureObject,
     Identifier,
     RewardValue,
+    StoredText,
 )
 from prudent.core.exploration import Reason
 from prudent.ledger.commands import ArmStatus, CampaignStatus
@@ -120,9 +121,9 @@ class CategoryLine(Schema):
     """A category that the campaign has learned, in the order of features and positions."""
 
     kind: Literal["category"]
-    feature: Annotated[str, StringConstraints(min_length=1, max_length=200)]
+    feature: Annotated[StoredText, StringConstraints(min_length=1, max_length=200)]
     position: Annotated[int, Field(ge=1, le=DIMENSION_MAX)]
-    value: Annotated[str, StringConstraints(min_length=1, max_length=CATEGORY_LENGTH_MAX)]
+    value: Annotated[StoredText, StringConstraints(min_length=1, max_length=CATEGORY_LENGTH_MAX)]
 
 
 class ArmLine(Schema):
@@ -165,7 +166,7 @@ class AmendmentLine(Schema):
     arm_id: Annotated[str, StringConstraints(max_length=128)]
     reward: RewardValue
     observed_at: Instant
-    detail: Annotated[str, StringConstraints(min_length=1)] | None
+    detail: Annotated[StoredText, StringConstraints(min_length=1)] | None
     digest: Hexadecimal | None
 
 
