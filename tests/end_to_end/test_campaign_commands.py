@@ -234,6 +234,15 @@ def test_a_command_that_cannot_work_says_why(
     assert not list(tmp_path.iterdir())
 
 
+def test_what_others_wrote_does_not_command_the_terminal(place: list[str], http: httpx.Client) -> None:
+    """A campaign from elsewhere could clear the screen of whoever looks at it, or fill in what is typed next."""
+    name = create(http, shared(description="one\x1b[2J\x1b]0;two\x07\x9b3three"))
+    shown = prudent("campaigns", "show", name, *place)
+    assert shown.exit_code == 0
+    assert re.search("one.*two.*three", shown.output)
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", shown.output)
+
+
 def test_help_says_what_may_run_meanwhile() -> None:
     """An operator would stop the service, or break it, because the help does not say what is safe."""
     for command in ("export", "import", "campaigns"):

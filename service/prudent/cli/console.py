@@ -1,11 +1,13 @@
 """What the commands share: where they print, the options that name a database or a server, and how they fail."""
 
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from prudent.environment import API_KEY_FILE_VARIABLE, API_KEY_VARIABLE, ENVIRONMENT_FILE_VARIABLE, PREFIX
 from prudent.identifiers import is_id
@@ -13,7 +15,18 @@ from prudent.identifiers import is_id
 if TYPE_CHECKING:
     from prudent.settings import Settings
 
-console = Console(markup=False, emoji=False)  # names and notes are printed as they are
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+class SafeConsole(Console):
+    """Prints what others wrote without the characters by which a terminal is told what to do."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """As rich's own."""
+        return super().render_str(_CONTROLS.sub("\ufffd", text), **options)
+
+
+console = SafeConsole(markup=False, emoji=False)  # names and notes are printed as they are
 
 DatabaseUrl = Annotated[
     str | None,
@@ -70,12 +83,13 @@ def settings_or_fail(**given: Any) -> "Settings":
 
 def inform(message: str) -> None:
     """Print a line on standard error, which leaves standard output to results."""
-    Console(stderr=True).print(message, markup=False, highlight=False, soft_wrap=True)
+    SafeConsole(stderr=True).print(message, markup=False, highlight=False, soft_wrap=True)
 
 
 def fail(message: str) -> NoReturn:
     """End the program with a one-line error message and exit code 1."""
-    Console(stderr=True).print(f"prudent: {message}", style="bold red", markup=False, highlight=False, soft_wrap=True)
+    errors = SafeConsole(stderr=True)
+    errors.print(f"prudent: {message}", style="bold red", markup=False, highlight=False, soft_wrap=True)
     raise typer.Exit(1)
 
 
