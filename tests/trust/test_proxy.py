@@ -228,4 +228,5 @@ def test_without_a_server_the_proxy_says_so(proxy: MakeProxy, servers: list[Serv
     for server in servers:
         server.start()
     wait_until_both_serve(url, servers)
-    assert httpx.get(f"{url}/metrics", trust_env=False).status_code == httpx.codes.NOT_FOUND
+    for path in ("/metrics", "/%6Detrics"):
+        assert httpx.get(url + path, trust_env=False).status_code == httpx.codes.NOT_FOUND
