@@ -87,6 +87,18 @@ def test_warm_starts_are_observations_and_no_plays(api: httpx.Client) -> None:
     assert arm["rewards"]["sources"] == {"reward": 1, "default": 0, "warm_start": 3}
 
 
+def test_a_reward_that_was_taken_back_is_in_no_count(api: httpx.Client) -> None:
+    """The counts by origin would be of more rewards than there are."""
+    campaign_id = create(api, multi_armed())
+    teach(api, campaign_id, [("a", 6), ("a", 2)])
+    newest = api.get(f"/campaigns/{campaign_id}/decisions").json()["items"][0]["decision_id"]
+    body = {"reward": None, "reason": "a test"}
+    assert api.post(f"/decisions/{newest}/correction", json=body).status_code == 200
+    arm = arms_of(report(api, campaign_id))["a"]
+    assert (arm["plays"], arm["pending"], arm["rewards"]["n"], arm["rewards"]["mean"]) == (2, 0, 1, 6)
+    assert arm["rewards"]["sources"] == {"reward": 1, "default": 0, "warm_start": 0}
+
+
 def test_paused(api: httpx.Client) -> None:
     """Nobody would see that rewards no longer reach the model, or those rewards would be missing."""
     campaign_id = create(api, multi_armed())

@@ -124,11 +124,9 @@ def _count_rewards(connect: Connect, campaign: CampaignRow, tallies: Tallies, fi
         for row in page:
             tally = tallies.of(row.arm_id)
             tally.answered += row.decision_id is not None
-            if row.sequence < first:
-                continue
-            if row.reward is not None:
+            if row.sequence >= first and row.reward is not None:
                 tally.rewards.append(row.reward)
-            tally.sources[row.source] += 1
+                tally.sources[row.source] += 1
         after = page[-1].sequence
 
 
