@@ -1,5 +1,6 @@
 """What a campaign is: its configuration, as requested and as resolved, and the policy that it describes."""
 
+from prudent.campaigns.choices import chosen_settings
 from prudent.campaigns.configuration import (
     CHANGEABLE,
     Algorithm,
@@ -41,6 +42,7 @@ __all__ = [
     "Schema",
     "Vocabulary",
     "build_policy",
+    "chosen_settings",
     "configuration_warnings",
     "exploration_rule",
     "index_settings",

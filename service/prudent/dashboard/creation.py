@@ -7,7 +7,7 @@ import orjson
 from pydantic import ValidationError
 
 from prudent.api.rendering import render_campaign
-from prudent.campaigns import CampaignConfiguration, InvalidConfigurationError, Risk, resolve, stored
+from prudent.campaigns import CampaignConfiguration, InvalidConfigurationError, Risk, chosen_settings, resolve, stored
 from prudent.campaigns.configuration import AlgorithmName, BonusName, ExplorationRuleName
 from prudent.dashboard.forms import Field, Values, number, parsed
 from prudent.errors import InvalidCommandError
@@ -75,7 +75,7 @@ def like(record: CampaignRecord) -> Values:
     configuration = stored(record.row.configuration)
     values = {"campaign_id": f"{configuration.campaign_id[:120]}-copy", "description": configuration.description}
     weight = getattr(configuration.risk, "downside_weight", None)
-    return values | ({RISK: _text(configuration.risk)} if weight is None else {WEIGHT: f"{weight:g}"})
+    return values | ({RISK: _text(configuration.risk)} if weight is None else {WEIGHT: repr(weight).removesuffix(".0")})
 
 
 def _text(risk: Risk) -> str:
@@ -116,7 +116,10 @@ def requested(values: Mapping[str, str], source: CampaignRecord | None) -> Campa
 
 
 def _copied(source: CampaignRecord) -> dict[str, Any]:
-    """A campaign's settings as they are now, with the arms that are not retired, and without what is about others."""
+    """A campaign's settings as they are now, with the arms that are not retired, and without what is about others.
+
+    What only follows from its measure is left out: it is not what another measure needs.
+    """
     shown = render_campaign(source)
     body = {name: shown[name] for name in COPIED}
     retired = _about_retired(source)
@@ -126,7 +129,8 @@ def _copied(source: CampaignRecord) -> dict[str, Any]:
         body["algorithm"] |= {"baseline": None}
     kept = (arm for arm in shown["arms"] if arm["status"] != "retired")
     body["arms"] = [{name: arm[name] for name in ("arm_id", "features", "value")} for arm in kept]
-    return body
+    same = body | {"campaign_id": shown["campaign_id"], "risk": shown["risk"]}
+    return body | {"algorithm": chosen_settings(CampaignConfiguration.model_validate(same))}
 
 
 def _about_retired(source: CampaignRecord) -> dict[str, str]:

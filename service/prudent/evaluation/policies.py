@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from prudent.campaigns import Algorithm, CampaignConfiguration, InvalidConfigurationError, resolve
+from prudent.campaigns import CampaignConfiguration, InvalidConfigurationError, chosen_settings, resolve
 from prudent.errors import InvalidCommandError
 
 CHANGES = ("risk", "algorithm", "reward")
@@ -19,7 +19,7 @@ def reconfigured(base: CampaignConfiguration, changes: dict[str, Any]) -> Campai
         if name not in CHANGES:
             raise InvalidCommandError(f"only {', '.join(CHANGES)} can be changed for an evaluation", field=name)
     body = base.model_dump(mode="json")
-    algorithm = {name: value for name, value in body["algorithm"].items() if not _is_default(base, name)}
+    algorithm = chosen_settings(base)
     changed = changes.get("algorithm") or {}
     if algorithm.get("name") == "linucb" and "risk" in changes and "name" not in changed:
         algorithm["name"] = "linucb-cr"  # linucb learns the mean only
@@ -30,13 +30,3 @@ def reconfigured(base: CampaignConfiguration, changes: dict[str, Any]) -> Campai
         return resolve(CampaignConfiguration.model_validate(body))
     except InvalidConfigurationError as error:
         raise InvalidCommandError(error.message, field=error.field) from None
-
-
-def _is_default(base: CampaignConfiguration, name: str) -> bool:
-    """Whether a setting of the algorithm is what the rest would give if it were absent."""
-    without = Algorithm.model_validate(base.algorithm.model_dump(mode="json", exclude={name}))
-    try:
-        resolved = resolve(base.model_copy(update={"algorithm": without}))
-    except InvalidConfigurationError:
-        return False
-    return bool(getattr(resolved.algorithm, name) == getattr(base.algorithm, name))

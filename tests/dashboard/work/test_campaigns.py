@@ -1,5 +1,6 @@
 """Work in the browser as HTTP sees it: campaigns, arms and rewards by forms, and what is wrong with them."""
 
+import json
 import re
 from typing import Any
 
@@ -313,6 +314,39 @@ def test_a_clone_may_have_another_measure(closed: Server, browser: Browser, risk
     assert text is not None
     assert browser.confirm(path, campaign_id=f"{name}-2", risk=text[1]).status_code == 303
     assert call(closed, "GET", f"/campaigns/{name}-2")["risk"] == call(closed, "GET", f"/campaigns/{name}")["risk"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "rules"),
+    [
+        ({"measure": "expectile", "level": 0.2}, {"measure": "cvar", "level": 0.1}, {"warmup": 3}),
+        ({"measure": "cvar", "level": 0.1}, {"measure": "mean"}, {}),
+        ({"measure": "entropic", "risk_tolerance": 2}, {"measure": "quantile", "level": 0.5}, {"regularization": 3}),
+        ({"measure": "entropic", "risk_tolerance": 2}, {"measure": "mean"}, {"name": "linucb-ogd-cr"}),
+    ],
+)
+def test_a_clone_with_another_measure_has_its_defaults(
+    closed: Server, browser: Browser, before: dict[str, Any], after: dict[str, Any], rules: dict[str, Any]
+) -> None:
+    """It would be refused for a setting that its form does not show, or learn by what suits another measure."""
+    names = [f"{before['measure']}-{after['measure']}-{kind}" for kind in ("source", "clone", "same")]
+    shared = {"reward": {"minimum": -1, "maximum": 1}, "algorithm": rules}
+    make(closed, names[0], risk=before, **shared)
+    make(closed, names[2], risk=after, **shared)
+    values = {"campaign_id": names[1], "risk": json.dumps(after)}
+    assert browser.confirm(f"{MANAGE}/campaigns/{names[0]}/clone", **values).status_code == 303
+    clone, same = (call(closed, "GET", f"/campaigns/{name}") for name in names[1:])
+    assert clone["algorithm"] == same["algorithm"]
+
+
+def test_a_clone_has_the_weight_to_its_last_digit(closed: Server, browser: Browser) -> None:
+    """Two campaigns that should be alike would differ in what they are careful about."""
+    make(closed, "precise", risk={"measure": "expectile", "level": 0.15})
+    path = f"{MANAGE}/campaigns/precise/clone"
+    found = re.search(r'name="risk.downside_weight"[^>]*value="([^"]*)"', browser.http.get(path).text)
+    assert found is not None
+    assert browser.confirm(path, **{"campaign_id": "precise-2", "risk.downside_weight": found[1]}).status_code == 303
+    assert call(closed, "GET", "/campaigns/precise-2")["risk"] == call(closed, "GET", "/campaigns/precise")["risk"]
 
 
 def test_a_reward_by_hand_is_recorded_once_and_corrected(closed: Server, browser: Browser, keys: Values) -> None:
