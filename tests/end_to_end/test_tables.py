@@ -102,6 +102,28 @@ def test_a_center_is_as_precise_as_its_scale(tmp_path: Path) -> None:
     assert [one["scale"] for one in found] == [1.11, 1.11e-07]
 
 
+def test_arms_and_categories_are_what_is_written(server_url: str, tmp_path: Path) -> None:
+    """The rewards of version 1.10 would be learned as those of 1.1, and the postal code 01067 be another one."""
+    arms = {"1.1": 1.0, "1.10": 2.0, "007": 3.0, "7": 4.0, "12345678901234567890": 5.0, "3": 6.0}
+    table = tmp_path / "versions.csv"
+    written = [arm if arm != "3" else "3.0" for arm in arms]  # as pandas writes whole numbers, where some are missing
+    rows = [
+        f"{arm},{reward},0106{place}" for place, (arm, reward) in enumerate(zip(written, arms.values(), strict=True))
+    ]
+    table.write_text("\n".join(["arm,reward,place", *rows]))
+    inferred = json.loads(run("features", "infer", str(table), "--ignore", "place").stdout)
+    assert [one["arm_id"] for one in inferred["arms"]] == list(arms)
+    place = {"name": "place", "kind": "category", "categories": [f"0106{number}" for number in range(len(arms))]}
+    with httpx.Client(base_url=server_url, trust_env=False, timeout=30) as http:
+        ok(http.post("/campaigns", json=inferred | {"model": {"type": "disjoint", "features": [place]}}), 201)
+        done = run("observations", str(table), "--campaign", "versions", "--url", server_url)
+        assert "6 observations learned" in done.output
+        found = ok(http.get("/campaigns/versions/report"))["arms"]
+        (feature,) = ok(http.get("/campaigns/versions/features"))["features"]
+    assert {one["arm_id"]: one["rewards"]["mean"] for one in found} == arms
+    assert feature["other"] == 0
+
+
 def test_a_row_that_does_not_fit_is_named(server_url: str, tmp_path: Path) -> None:
     """A wrong cell among thousands would have to be searched for."""
     campaign = {"campaign_id": "rows", "risk": {"measure": "mean"}, "arms": [{"arm_id": "a"}]}

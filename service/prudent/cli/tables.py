@@ -40,6 +40,12 @@ Encoding = Annotated[str, typer.Option(help="The encoding of CSV and JSON lines,
 app = typer.Typer(help="Features of campaigns.", no_args_is_help=True)
 
 
+class Cell(float):
+    """A number in CSV. As an arm or a category it is what is written there: 01 is not 1, and 1.10 is not 1.1."""
+
+    text: str
+
+
 @dataclass(frozen=True)
 class Format:
     """How a text file is written."""
@@ -119,10 +125,14 @@ def _csv(path: Path, text: str, form: Format) -> Iterator[tuple[int, Row]]:
         fail(f"{path}: line {reader.line_num}: is not CSV: {error}")
 
 
-def _unquoted(cell: str, form: Format) -> str | float:
+def _unquoted(cell: str, form: Format) -> str | Cell:
     """A cell as a number, if it is one."""
     text = cell.replace(form.decimal, ".") if form.decimal != "." and "." not in cell else cell
-    return float(text) if re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", text) else cell
+    if not re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?", text):
+        return cell
+    number = Cell(text)
+    number.text = text
+    return number
 
 
 def _parquet(path: Path) -> Iterator[tuple[int, Row]]:
@@ -169,7 +179,9 @@ def describe_column(name: str, values: list[Any], rows: int) -> Row | None:
 
 
 def text_of(value: Any) -> str:
-    """A value as a category: a whole number without a decimal point."""
+    """A value as a category: a whole number without a decimal point, which some programs write for lack of integers."""
+    if isinstance(value, Cell):
+        return re.sub(r"(?<=\d)\.0*$", "", value.text)
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
@@ -241,7 +253,8 @@ def propose_model(rows: list[Row], arm_column: str, described: dict[str, Row], a
 def _is_of_arm(rows: list[Row], arm_column: str, name: str) -> bool:
     """Whether a column says something of the arms: it is constant for each of them, and not for all."""
     known: dict[Any, Any] = {}
-    return all(known.setdefault(row.get(arm_column), row.get(name)) == row.get(name) for row in rows) and (
+    arms = [text_of(row.get(arm_column)) for row in rows]
+    return all(known.setdefault(arm, row.get(name)) == row.get(name) for arm, row in zip(arms, rows, strict=True)) and (
         len(set(known.values())) > 1
     )
 
