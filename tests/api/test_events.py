@@ -183,8 +183,9 @@ def test_bad_events_change_nothing(api: httpx.Client) -> None:
         {"x": {"value": "a..b"}},
         {"": {"constant": 1}},
         {"x": {"constant": 1e10}},
+        {"x": {"constant": 2}},  # above the campaign's maximum: every such event would be refused
     ):
-        reply = api.post("/campaigns", json=multi_armed(assignment=STICKY, reward={"events": rules}))
+        reply = api.post("/campaigns", json=multi_armed(assignment=STICKY, reward={"maximum": 1, "events": rules}))
         assert problem(reply, 422)["errors"][0]["field"].startswith("reward.events")
     without = multi_armed(reward={"events": {"x": {"constant": 1}}})
     problem(api.post("/campaigns", json=without), 422, "assignment.sticky_seconds")

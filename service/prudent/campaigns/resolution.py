@@ -223,6 +223,10 @@ def _check_reward(reward: RewardRules) -> None:
             raise InvalidConfigurationError("reward.timeout_seconds", "is required with a default reward")
         if not low <= reward.default <= high:
             raise InvalidConfigurationError("reward.default", "must lie within reward.minimum and reward.maximum")
+    if not all(low <= rule.constant <= high for rule in reward.events.values() if rule.constant is not None):
+        raise InvalidConfigurationError(
+            "reward.events", "each constant must lie within reward.minimum and reward.maximum"
+        )
 
 
 def _check_events(resolved: CampaignConfiguration) -> None:
