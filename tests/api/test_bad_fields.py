@@ -1,11 +1,13 @@
 """A field that is wrong: a problem that names it, echoes nothing, and changes nothing."""
 
 import json
+import re
 from typing import Any
 
 import httpx
 import pytest
 
+from prudent.api.wording import PATTERNS
 from tests.api.bad_requests import HEADERS, ROUTES, body_with, everything, requests
 from tests.api.contract import MARKER, Json, on_sqlite, problem, read
 
@@ -231,3 +233,18 @@ def test_nothing_was_created(api: httpx.Client, target: Json) -> None:
     problem(api.get("/campaigns/never-created"), 404)
     problem(api.post("/reward", json={"decision_id": "never-made", "reward": 1}), 404)
     assert [arm["arm_id"] for arm in read(api, target["shared"])["arms"]] == ["a", "b"]
+
+
+def test_what_a_text_must_be_is_said_in_words(api: httpx.Client) -> None:
+    """Who mistypes the path of a revenue would be answered with a regular expression."""
+    campaign = {"campaign_id": "texts", "risk": {"measure": "mean"}, "model": {"type": "multi-armed"}}
+    for events in ({"bought": {"value": "properties..revenue"}}, {"a\x00b": {"constant": 1}}):
+        said = problem(api.post("/campaigns", json=campaign | {"reward": {"events": events}}), 422)["detail"]
+        assert "pattern" not in said, said
+    reply = api.post("/personalizer/texts/personalizer/v1.0/rank", json={"eventId": "a\tb", "actions": [{"id": "\n"}]})
+    assert reply.status_code == 400
+    assert "pattern" not in reply.json()["error"]["message"]
+    described = json.dumps(api.get("/openapi.json").json())
+    patterns = {json.loads(f'"{one}"') for one in re.findall(r'"pattern": "((?:[^"\\]|\\.)*)"', described)}
+    assert patterns
+    assert patterns <= PATTERNS.keys()

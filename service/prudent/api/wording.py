@@ -14,7 +14,9 @@ from pydantic import ValidationError
 
 from prudent.api.suggestions import about_unknown, listed, required_of
 from prudent.campaigns.configuration import UNION_TAGS
+from prudent.campaigns.events import STEPS_PATTERN
 from prudent.campaigns.features import KINDS
+from prudent.campaigns.values import WITHOUT_CONTROLS_PATTERN, WITHOUT_ZERO_PATTERN
 from prudent.identifiers import ID_PATTERN
 from prudent.spelling import closest
 
@@ -23,6 +25,13 @@ DIGITS_MAX = 24
 PLAIN_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}")
 """A name from a request that may be shown: it could be a misspelling of one of ours."""
 IS_ID = "must be an id: 1 to 128 letters, digits and characters of . _ ~ -, without spaces"
+PATTERNS = {
+    ID_PATTERN: IS_ID,
+    STEPS_PATTERN: "must be names with a point between them, such as properties.revenue",
+    WITHOUT_CONTROLS_PATTERN: "must not contain control characters",
+    WITHOUT_ZERO_PATTERN: "must not contain NUL",
+}
+"""What texts must be, in words."""
 _NOT_FIELDS = re.compile(r"float|int|str|bool|constrained-.*|literal\[.*|nullable.*|function-.*")
 _FORMS = re.compile(r"(list|dict)\[.*")
 """The two forms of features, in the path of an error in one of them."""
@@ -134,8 +143,8 @@ def _words(error: Any, schema: str, missing: list[tuple[str | int, ...]]) -> tup
     if kind == "extra_forbidden":
         is_name = PLAIN_NAME.fullmatch(str(error["loc"][-1])) is not None
         return about_unknown(schema, error["loc"], missing) if is_name else "unknown field", ""
-    if kind == "string_pattern_mismatch" and context.get("pattern") == ID_PATTERN:
-        return IS_ID, ""
+    if kind == "string_pattern_mismatch" and context.get("pattern") in PATTERNS:
+        return PATTERNS[context["pattern"]], ""
     if kind == "json_invalid":
         return _not_json(str(context.get("error", "it cannot be parsed"))), ""
     if kind == "value_error":

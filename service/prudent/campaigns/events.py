@@ -5,12 +5,13 @@ from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints
 
-from prudent.campaigns.values import REWARD_MAX, RewardValue, Schema
+from prudent.campaigns.values import REWARD_MAX, WITHOUT_ZERO_PATTERN, RewardValue, Schema
 from prudent.errors import InvalidCommandError
 
+STEPS_PATTERN = r"^[^.]+(\.[^.]+)*$"
 NAME_MAX = 200
 EVENTS_MAX = 100
-EventName = Annotated[str, StringConstraints(min_length=1, max_length=NAME_MAX, pattern=r"^[^\x00]+$")]
+EventName = Annotated[str, StringConstraints(min_length=1, max_length=NAME_MAX, pattern=WITHOUT_ZERO_PATTERN)]
 """PostgreSQL cannot be asked for a text with a zero in it."""
 
 
@@ -19,7 +20,7 @@ class EventRule(Schema):
 
     value: Annotated[
         str | None,
-        StringConstraints(pattern=r"^[^.]+(\.[^.]+)*$", max_length=NAME_MAX),
+        StringConstraints(pattern=STEPS_PATTERN, max_length=NAME_MAX),
         Field(description="Where the reward is in an event that another system sends, such as properties.revenue."),
     ] = None
     scale: Annotated[

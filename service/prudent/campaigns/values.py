@@ -23,6 +23,8 @@ YEAR_MAX = 9_998
 """Of an instant: the calendar ends a year later, and what is shown of an instant may be rounded up."""
 DESCRIPTION_MAX = 2_000
 SUBJECT_MAX = 256
+WITHOUT_ZERO_PATTERN = r"^[^\x00]+$"
+WITHOUT_CONTROLS_PATTERN = r"^[^\x00-\x1f]+$"
 
 T = TypeVar("T")
 
@@ -123,9 +125,7 @@ Identifier = Annotated[
 ]
 CampaignId = Annotated[Identifier, Field(description="Campaign id.", examples=["dose-advice"])]
 ArmId = Annotated[Identifier, Field(description="Arm id, unique in its campaign.", examples=["a"])]
-DecisionId = Annotated[
-    Identifier, Field(description="Decision id, unique over the deployment.", examples=["order-4711"])
-]
+DecisionId = Annotated[Identifier, Field(description="Decision id, unique in its campaign.", examples=["order-4711"])]
 
 Subject = Annotated[
     str,

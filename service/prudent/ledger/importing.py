@@ -1,8 +1,7 @@
 """The steps of an import, each a short transaction of its own; see docs/decisions/0017.
 
 The campaign is staged under a key without a public id, so nobody sees it before the last step; after a crash,
-maintenance removes what was staged. Ids of decisions are unique over the deployment, but those of a campaign without
-a public id may be taken over. The last step checks, under the campaign's lock, that all rows are still there.
+maintenance removes what was staged. The last step checks, under the campaign's lock, that all rows are still there.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

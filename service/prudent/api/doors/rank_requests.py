@@ -15,7 +15,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_camel
 
-from prudent.campaigns.values import ARMS_MAX, REWARD_MAX
+from prudent.campaigns.values import ARMS_MAX, REWARD_MAX, WITHOUT_CONTROLS_PATTERN
 from prudent.errors import InvalidCommandError
 
 SLOTS_MAX = 50
@@ -36,7 +36,7 @@ class Theirs(BaseModel):
     model_config = ConfigDict(strict=True, extra="ignore", frozen=True, allow_inf_nan=False, alias_generator=to_camel)
 
 
-Name = Annotated[str, StringConstraints(min_length=1, max_length=256, pattern=r"^[^\x00-\x1f]+$")]
+Name = Annotated[str, StringConstraints(min_length=1, max_length=256, pattern=WITHOUT_CONTROLS_PATTERN)]
 FeatureObjects = Annotated[list[dict[str, Any]], Field(fail_fast=True)]
 Names = Annotated[list[str], Field(max_length=ARMS_MAX, fail_fast=True)]
 Value = Annotated[float, Field(ge=-REWARD_MAX, le=REWARD_MAX)]
