@@ -16,7 +16,7 @@ from prudent.api.suggestions import about_unknown, listed, required_of
 from prudent.campaigns.configuration import UNION_TAGS
 from prudent.campaigns.events import STEPS_PATTERN
 from prudent.campaigns.features import KINDS
-from prudent.campaigns.values import WITHOUT_CONTROLS_PATTERN, WITHOUT_ZERO_PATTERN
+from prudent.campaigns.values import WITHOUT_CONTROLS_PATTERN
 from prudent.identifiers import ID_PATTERN
 from prudent.spelling import closest
 
@@ -29,7 +29,6 @@ PATTERNS = {
     ID_PATTERN: IS_ID,
     STEPS_PATTERN: "must be names with a point between them, such as properties.revenue",
     WITHOUT_CONTROLS_PATTERN: "must not contain control characters",
-    WITHOUT_ZERO_PATTERN: "must not contain NUL",
 }
 """What texts must be, in words."""
 _NOT_FIELDS = re.compile(r"float|int|str|bool|constrained-.*|literal\[.*|nullable.*|function-.*")

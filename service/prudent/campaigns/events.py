@@ -5,14 +5,13 @@ from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints
 
-from prudent.campaigns.values import REWARD_MAX, WITHOUT_ZERO_PATTERN, RewardValue, Schema
+from prudent.campaigns.values import REWARD_MAX, RewardValue, Schema, StoredText
 from prudent.errors import InvalidCommandError
 
 STEPS_PATTERN = r"^[^.]+(\.[^.]+)*$"
 NAME_MAX = 200
 EVENTS_MAX = 100
-EventName = Annotated[str, StringConstraints(min_length=1, max_length=NAME_MAX, pattern=WITHOUT_ZERO_PATTERN)]
-"""PostgreSQL cannot be asked for a text with a zero in it."""
+EventName = Annotated[StoredText, StringConstraints(min_length=1, max_length=NAME_MAX)]
 
 
 class EventRule(Schema):

@@ -23,7 +23,6 @@ YEAR_MAX = 9_998
 """Of an instant: the calendar ends a year later, and what is shown of an instant may be rounded up."""
 DESCRIPTION_MAX = 2_000
 SUBJECT_MAX = 256
-WITHOUT_ZERO_PATTERN = r"^[^\x00]+$"
 WITHOUT_CONTROLS_PATTERN = r"^[^\x00-\x1f]+$"
 
 T = TypeVar("T")
@@ -117,7 +116,7 @@ def _has_no_nul(value: str) -> str:
 
 
 StoredText = Annotated[str, AfterValidator(_has_no_nul)]
-"""A text that is stored as it is, and not in JSON."""
+"""A text that is stored as it is, and not in JSON, or that is looked for so."""
 Identifier = Annotated[
     str,
     StringConstraints(pattern=ID_PATTERN),
