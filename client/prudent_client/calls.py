@@ -186,7 +186,7 @@ class Calls:
 
     def erase_subject(self, campaign_id: str, subject: str) -> Call[Erasure]:
         """A subject that is unknown is not an error: the answer to an earlier attempt may have been lost."""
-        path = f"{campaign_path(campaign_id)}/subjects/{quote(subject, safe='')}"
+        path = f"{campaign_path(campaign_id)}/subjects/{_step(subject)}"
         return _parse(Erasure, (yield from self.send("DELETE", path)))
 
     def add_arm(self, campaign_id: str, arm_id: str, features: Features | None, value: Any) -> Call[Arm]:
@@ -196,7 +196,7 @@ class Calls:
 
     def change_arm(self, campaign_id: str, arm_id: str, changes: Mapping[str, Any]) -> Call[Arm]:
         """Changes that are None are left out."""
-        path = f"{campaign_path(campaign_id)}/arms/{quote(arm_id, safe='')}"
+        path = f"{campaign_path(campaign_id)}/arms/{_step(arm_id)}"
         return _parse(
             Arm,
             (
@@ -237,7 +237,7 @@ class Calls:
 
     def evaluate_flag(self, key: str, context: Mapping[str, Any]) -> Call[Flag]:
         """A decision in the form of OFREP."""
-        path = f"/ofrep/v1/evaluate/flags/{quote(key, safe='')}"
+        path = f"/ofrep/v1/evaluate/flags/{_step(key)}"
         # OFREP has no decision_id: without a targeting key each attempt would be a decision of its own
         attempts = None if context.get("targetingKey") else 1
         return _parse(Flag, (yield from self.in_time("POST", path, {"context": dict(context)}, attempts=attempts)))
@@ -353,12 +353,17 @@ def fallback(request: Select, default: str | Arm, error: ClientError) -> Decisio
 
 def campaign_path(campaign_id: str) -> str:
     """The path of a campaign."""
-    return f"/campaigns/{quote(campaign_id, safe='')}"
+    return f"/campaigns/{_step(campaign_id)}"
 
 
 def decision_path(decision_id: str) -> str:
     """The path of a decision."""
-    return f"/decisions/{quote(decision_id, safe='')}"
+    return f"/decisions/{_step(decision_id)}"
+
+
+def _step(text: str) -> str:
+    """A text as one step of a path. Dots alone would be taken for a way up, to another call."""
+    return quote(text, safe="") if text.strip(".") else "%2E" * len(text)
 
 
 def _of_campaign(campaign_id: str | None) -> str:

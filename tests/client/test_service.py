@@ -200,3 +200,20 @@ def test_a_cut_connection_decides_and_learns_once(cutter: Cutter, play: Player) 
         assert receipt.duplicate  # an earlier attempt was learned
         assert len(play.waited) == 4
         assert direct.model(name).observations == 1
+
+
+def test_ids_of_dots_reach_no_other_call(server_url: str) -> None:
+    """A misread arm's id would pause the whole campaign, and a subject of such a name could never be erased."""
+    name = new_id()
+    with Client(server_url, deadline_seconds=60) as client:
+        client.create_campaign(campaign(name))
+        for dots in (".", ".."):
+            with pytest.raises(NotFoundError, match="no such arm"):
+                client.change_arm(name, dots, "paused")
+            with pytest.raises(NotFoundError, match="no such decision"):
+                client.get_decision(dots)
+            with pytest.raises(NotFoundError, match="no such campaign"):
+                client.evaluate_flag(dots, {})
+            client.select(name, subject=dots)
+            assert client.erase_subject(name, dots).decisions == 1
+        assert client.get_campaign(name).status == "active"
