@@ -232,7 +232,10 @@ class AsyncClient:
     async def correct(
         self, decision_id: str, reward: float | None, reason: str, *, campaign_id: str | None = None
     ) -> Correction:
-        """Replace a decision's reward, or take it back with None; the campaign learns as if it had been so."""
+        """Replace a decision's reward, or take it back with None; the campaign learns as if it had been so.
+
+        Raises ValueError for a reward that is not finite.
+        """
         return await self._run(self._calls.correct(decision_id, reward, reason, campaign_id))
 
     async def restart(self, campaign_id: str, first: int) -> Campaign:

@@ -7,7 +7,7 @@ only in how they send and wait.
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from logging import getLogger
-from math import nan
+from math import isfinite, nan
 from time import monotonic
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
@@ -266,7 +266,9 @@ class Calls:
         return results(EventReceipt, answers, [one.event_id for one in events])
 
     def correct(self, decision_id: str, reward: float | None, reason: str, campaign_id: str | None) -> Call[Correction]:
-        """Another reward for a decision, or none."""
+        """Another reward for a decision, or none. Raises ValueError for a reward that is not finite."""
+        if reward is not None and not isfinite(reward):  # JSON has null in its place, which takes the reward back
+            raise ValueError(f"the reward must be a finite number, or None to take it back, not {reward}")
         body = {"reward": reward, "reason": reason} | ({} if campaign_id is None else {"campaign_id": campaign_id})
         return _parse(Correction, (yield from self.send("POST", f"{decision_path(decision_id)}/correction", body)))
 

@@ -236,7 +236,10 @@ class Client:
     def correct(
         self, decision_id: str, reward: float | None, reason: str, *, campaign_id: str | None = None
     ) -> Correction:
-        """Replace a decision's reward, or take it back with None; the campaign learns as if it had been so."""
+        """Replace a decision's reward, or take it back with None; the campaign learns as if it had been so.
+
+        Raises ValueError for a reward that is not finite.
+        """
         return self._run(self._calls.correct(decision_id, reward, reason, campaign_id))
 
     def restart(self, campaign_id: str, first: int) -> Campaign:

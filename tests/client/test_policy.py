@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from email.utils import format_datetime
 from typing import Any
 
+import numpy as np
 import orjson
 import pytest
 
@@ -245,6 +246,15 @@ def test_only_what_is_given_is_sent(scripted: Script, play: Player) -> None:
         "eligible": ["a"],
         "explore": False,
     }
+
+
+@pytest.mark.parametrize("reward", [float("nan"), float("inf"), np.float64("nan")])
+def test_a_correction_to_no_number_takes_nothing_back(scripted: Script, play: Player, reward: float) -> None:
+    """A mean of nothing, computed for a correction, would take the reward back in silence."""
+    scripted.answers = [answer({})]
+    with pytest.raises(ValueError, match="finite"):
+        play(scripted.url, lambda client: client.correct("d", reward, "recomputed"))
+    assert scripted.requests == []
 
 
 def test_the_key_is_sent_and_not_shown(scripted: Script, play: Player) -> None:
