@@ -240,7 +240,7 @@ class Calls:
         path = f"/ofrep/v1/evaluate/flags/{_step(key)}"
         # OFREP has no decision_id: without a targeting key each attempt would be a decision of its own
         attempts = None if context.get("targetingKey") else 1
-        return _parse(Flag, (yield from self.in_time("POST", path, {"context": dict(context)}, attempts=attempts)))
+        return _parse(Flag, (yield from self.in_time("POST", path, {"context": as_sent(context)}, attempts=attempts)))
 
     def get_decision(self, decision_id: str, campaign_id: str | None) -> Call[StoredDecision]:
         """A decision as it was answered."""

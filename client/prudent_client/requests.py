@@ -2,6 +2,9 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import copysign, isinf
+from numbers import Real
+from sys import float_info
 from typing import Any, Literal, TypeVar
 
 from prudent_client.identifiers import new_id
@@ -12,12 +15,22 @@ Features = Mapping[str, Any] | Sequence[float] | Any
 
 
 def as_sent(features: Features) -> JsonObject | list[float]:
-    """Features as they are sent. A missing value of pandas, and NaN among values by name, become null."""
+    """Features as they are sent. A missing value of pandas, and NaN among values by name, become null.
+
+    An infinite value becomes the largest number, which the service refuses as it refuses any that is too large: null
+    would be a missing value.
+    """
     if not isinstance(features, Mapping) and hasattr(features, "to_dict"):
         features = features.to_dict()
     if isinstance(features, Mapping):
-        return {str(name): None if _is_missing(value) else value for name, value in features.items()}
+        return {str(name): _value(value) for name, value in features.items()}
     return [float(value) for value in features]
+
+
+def _value(value: Any) -> Any:
+    if _is_missing(value):
+        return None
+    return copysign(float_info.max, value) if isinstance(value, Real) and isinf(value) else value
 
 
 def _is_missing(value: object) -> bool:

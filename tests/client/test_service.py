@@ -202,6 +202,23 @@ def test_a_cut_connection_decides_and_learns_once(cutter: Cutter, play: Player) 
         assert direct.model(name).observations == 1
 
 
+@pytest.mark.parametrize("infinite", [float("inf"), float("-inf"), np.float32("inf")])
+def test_an_infinite_value_is_not_taken_for_a_missing_one(server_url: str, infinite: float) -> None:
+    """A ratio by zero would be decided, and learned, like a value that nobody knows."""
+    name = new_id()
+    features = [{"name": "ratio", "missing": "indicator"}, {"name": "plan", "kind": "category", "capacity": 3}]
+    model = {"type": "disjoint", "features": features}
+    with Client(server_url, deadline_seconds=60) as client:
+        client.create_campaign(campaign(name, model=model, arms=[{"arm_id": "a"}]))
+        with pytest.raises(InvalidRequestError, match=r"context\.ratio"):
+            client.select(name, context={"ratio": infinite, "plan": "free"})
+        with pytest.raises(InvalidRequestError, match=r"context\.plan"):
+            client.select(name, context={"ratio": 1, "plan": infinite})
+        with pytest.raises(InvalidRequestError, match=r"ratio"):
+            client.evaluate_flag(name, {"ratio": infinite, "plan": "free"})
+        assert client.select(name, context={"ratio": float("nan"), "plan": "free"}).arm_id == "a"
+
+
 def test_ids_of_dots_reach_no_other_call(server_url: str) -> None:
     """A misread arm's id would pause the whole campaign, and a subject of such a name could never be erased."""
     name = new_id()
