@@ -60,6 +60,15 @@ class RejectedError(ClientError):
         text = ". ".join(part for part in (title, detail, fields) if part)
         super().__init__(" ".join(f"the service answered {status}{about}: {text}".split()))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As it was made: what Exception has for it knows of the message alone."""
+        return _again, (type(self), self.status, self.title, self.detail, self.errors, self.item, self.request_id)
+
+
+def _again(kind: type[RejectedError], *made_of: Any) -> RejectedError:
+    *given, item, request_id = made_of
+    return kind(*given, item=item, request_id=request_id)
+
 
 class AuthenticationError(RejectedError):
     """The key is missing or not valid."""

@@ -1,6 +1,8 @@
 """Both clients against a server that fails on order: what is tried again, when, and what becomes of the rest."""
 
+import copy
 import inspect
+import pickle
 import uuid
 from datetime import UTC, datetime
 from email.utils import format_datetime
@@ -144,6 +146,17 @@ def test_what_will_not_change_is_asked_once(scripted: Script, play: Player, stat
     assert error.errors == (("model.dimension", "expected\n3"),)
     assert str(error) == f"the service answered {status}: T. D. model.dimension: expected 3"
     assert len(scripted.requests) == 1
+
+
+def test_errors_can_leave_their_process(scripted: Script, play: Player) -> None:
+    """A pool of processes would break, or wait for ever, with the first request that is refused."""
+    problem = {"title": "Invalid", "detail": "no", "errors": [{"field": "arms", "message": "too few"}]}
+    scripted.answers = [(422, {"x-request-id": "r"}, orjson.dumps(problem))]
+    with pytest.raises(prudent_client.InvalidRequestError) as caught:
+        play(scripted.url, lambda client: client.select("c"))
+    for error in (caught.value, prudent_client.NotFoundError(404, "Not found", item="d")):
+        for same in (pickle.loads(pickle.dumps(error)), copy.deepcopy(error)):  # noqa: S301  # our own
+            assert (type(same), str(same), vars(same)) == (type(error), str(error), vars(error))
 
 
 def test_a_message_says_it_once(scripted: Script, play: Player) -> None:
