@@ -48,7 +48,7 @@ class PrudentProvider(AbstractProvider):
         value = None if tracking_event_details is None else tracking_event_details.value
         try:
             self._client.send_event(tracking_event_name, subject, value)
-        except ClientError as error:
+        except Exception as error:  # noqa: BLE001  # statistics break no page
             logger.warning("event %s: %s", tracking_event_name, error)
 
     def _resolve(

@@ -109,7 +109,10 @@ def test_a_silent_service_is_a_default_and_a_warning(caplog: pytest.LogCaptureFi
         assert (details.value, details.reason, details.error_code) == ("usual", Reason.ERROR, ErrorCode.GENERAL)
         flags.track("sale", EvaluationContext("u"))
         flags.track("sale")
+        flags.track("sale", EvaluationContext("u"), TrackingEventDetails("much"))  # type: ignore[arg-type]
+        client.close()
+        flags.track("sale", EvaluationContext("u"))
         api.shutdown()
     assert [message.partition(":")[0] for message in caplog.messages if message.startswith("event")] == [
         "event sale"
-    ] * 2
+    ] * 4
