@@ -1,5 +1,6 @@
 """The options that both clients are opened with."""
 
+import asyncio
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -15,19 +16,30 @@ T = TypeVar("T")
 class OfThisProcess(Generic[T]):
     """What a forked process needs anew: threads, and connections, on which it would read the answers to its parent.
 
-    make: makes it, now and in each forked process that asks for it.
+    make: makes it, now and in each other place that asks for it; place: tells one from another.
     """
 
-    def __init__(self, make: Callable[[], T]) -> None:
-        self._make = make
-        self._made, self._process = make(), os.getpid()
+    def __init__(self, make: Callable[[], T], place: Callable[[], object] = os.getpid) -> None:
+        self._make, self._place = make, place
+        self._made = place(), make()
 
     @property
     def own(self) -> T:
-        """The one of this process."""
-        if self._process != os.getpid():
-            self._made, self._process = self._make(), os.getpid()
-        return self._made
+        """The one of this place."""
+        here = self._place()
+        there, made = self._made
+        if there != here:
+            made = self._make()
+            self._made = here, made
+        return made
+
+
+def this_loop() -> tuple[int, asyncio.AbstractEventLoop | None]:
+    """The process with its running event loop: connections of one that has ended cannot be used in the next."""
+    try:
+        return os.getpid(), asyncio.get_running_loop()
+    except RuntimeError:
+        return os.getpid(), None
 
 
 def options(

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import gc
 import json
 import os
 import socket
@@ -267,6 +268,17 @@ def test_a_transports_own_errors_are_raised() -> None:
         pytest.raises(ZeroDivisionError, match="/health/ready"),
     ):
         client.health()
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # a loop that ends leaves its connections open
+def test_each_event_loop_has_connections_of_its_own(scripted: Script) -> None:
+    """Every second `asyncio.run` would fail, with an error that no default stands for."""
+    scripted.answers = [answer({"status": "ok"})]
+    client = AsyncClient(scripted.url)
+    for _ in range(3):
+        assert asyncio.run(client.health()).status == "ok"
+    del client
+    gc.collect()
 
 
 FORKED = """
