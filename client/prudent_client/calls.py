@@ -8,6 +8,7 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from logging import getLogger
 from math import isfinite, nan
+from threading import TIMEOUT_MAX
 from time import monotonic
 from typing import Any, TypeVar
 from urllib.parse import quote, urlencode
@@ -99,8 +100,8 @@ class Calls:
         retries: Retries,
         deadline_seconds: float | None,
     ) -> None:
-        if deadline_seconds is not None and not deadline_seconds > 0:
-            raise ValueError(f"deadline_seconds must be above 0, or None, not {deadline_seconds}")
+        if deadline_seconds is not None and not 0 < deadline_seconds <= TIMEOUT_MAX:
+            raise ValueError(f"deadline_seconds must be above 0 and finite, or None for none, not {deadline_seconds}")
         self._base_url, self._retries, self._deadline_seconds = base_url, retries, deadline_seconds
 
     def send(

@@ -233,9 +233,9 @@ def test_a_default_says_what_it_is(scripted: Script, play: Player, caplog: pytes
         play(scripted.url, lambda client: client.select("c", context={"x": object()}, default="usual"))
 
 
-@pytest.mark.parametrize("seconds", [0, -1.0, float("nan")])
+@pytest.mark.parametrize("seconds", [0, -1.0, float("nan"), float("inf"), 1e30])
 def test_a_deadline_that_makes_no_sense_is_refused(seconds: float, play: Player) -> None:
-    """Every call would return its default."""
+    """Every call would return its default, or end in an OverflowError that no default stands for."""
     with pytest.raises(ValueError, match="deadline_seconds must be above 0"):
         play("http://127.0.0.1:1", lambda client: client.health(), deadline_seconds=seconds)
 
