@@ -52,6 +52,8 @@ def options(
         raise ValueError(f"{base_url} is not a valid URL: {error}") from error
     if url.scheme not in ("http", "https") or not url.host:
         raise ValueError(f"{base_url} is not an http:// or https:// URL")
+    if url.query or url.fragment:
+        raise ValueError(f"{base_url} is not the URL of a service, which has neither query nor fragment")
     own = {"Accept": "application/json", "User-Agent": "prudent-client", **(headers or {})}
     if api_key is not None:
         if not re.fullmatch(r"[!-~]+", api_key):

@@ -282,7 +282,9 @@ def test_the_key_is_sent_and_not_shown(scripted: Script, play: Player) -> None:
     assert "newline" not in str(refused.value)
 
 
-@pytest.mark.parametrize("url", ["localhost:8000", "ftp://localhost", "http://", "http://:port", ""])
+@pytest.mark.parametrize(
+    "url", ["localhost:8000", "ftp://localhost", "http://", "http://:port", "http://h/?a=b", "http://h/#a", ""]
+)
 def test_what_is_no_address_is_refused_at_once(url: str, play: Player) -> None:
     """A mistyped address would be tried seven times."""
     with pytest.raises(ValueError, match="URL"):
