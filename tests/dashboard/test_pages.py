@@ -138,6 +138,18 @@ def test_a_reader_looks_and_a_writer_decides(closed: tuple[Server, Keys], http: 
     assert "Decision recorded" in http.get(reply.headers["location"]).text
 
 
+def test_the_form_asks_for_the_arms_as_they_are(closed: tuple[Server, Keys], http: httpx.Client) -> None:
+    """A price of 12345.67 was previewed, and recorded, as 12350."""
+    key = {"X-API-Key": ADMIN_KEY}
+    model = {"type": "shared", "features": [{"name": "price"}]}
+    arms = [{"arm_id": "a", "features": {"price": 12345.67}}, {"arm_id": "b", "features": {"price": 3}}]
+    body = {"campaign_id": "priced", "risk": {"measure": "mean"}, "model": model, "arms": arms}
+    assert http.post("/campaigns", json=body, headers=key).status_code == 201
+    page = http.get("/dashboard/campaigns/priced/try", headers=key).text
+    shown = [re.search(r'value="([^"]*)"', tag) for tag in re.findall(r'<input[^>]*name="x\.\d\.0"[^>]*>', page)]
+    assert [one[1] for one in shown if one] == ["12345.67", "3"]
+
+
 def test_an_evaluator_is_not_let_in(closed: tuple[Server, Keys], http: httpx.Client) -> None:
     """Its key is in web pages, for everybody to read."""
     sign_in(http, closed, "reader")  # by now all keys are known

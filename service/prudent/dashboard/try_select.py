@@ -207,7 +207,7 @@ def _example(campaign: Overview) -> str:
 
 
 def _text(value: float) -> str:
-    return f"{value:.4g}"
+    return repr(value).removesuffix(".0")  # exactly, as it is sent again
 
 
 def _given(group: Group, errors: dict[str, str]) -> list[Any] | dict[str, Any]:
