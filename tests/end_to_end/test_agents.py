@@ -1,13 +1,16 @@
 """`prudent mcp`, driven by the reference client of the Model Context Protocol."""
 
 import asyncio
+import importlib.util
 import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import httpx
 import pytest
+from typer.testing import CliRunner
 
+from prudent.__main__ import app
 from tests.api.contract import Json, create, multi_armed, new_id, shared
 from tests.api.keys import ADMIN_KEY
 from tests.conftest import MakeServer, migrate_empty
@@ -101,3 +104,16 @@ def test_an_agents_key_comes_from_the_environment(make_server: MakeServer, sqlit
         assert ("there is no such campaign" if key else "needs an API key") in said
 
     driven(closed.url, story, **({"PRUDENT_API_KEY": key} if key else {}))
+
+
+@pytest.mark.parametrize(
+    ("url", "key", "said"), [("localhost", None, "http:// or https://"), ("http://localhost", "a key", "printable")]
+)
+def test_a_wrong_address_or_key_is_said_in_a_line(url: str, key: str | None, said: str) -> None:
+    """A host's log would have a page of our source, with the reason at its end."""
+    if importlib.util.find_spec("mcp") is None:
+        missing("the package mcp is not installed")
+    done = CliRunner().invoke(app, ["mcp", "--url", url], env={"PRUDENT_API_KEY": key})
+    assert done.exit_code == 1
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1

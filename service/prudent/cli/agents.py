@@ -31,7 +31,10 @@ def mcp_command(
         fail("serving agents needs mcp: pip install 'prudent[mcp]'")
     from prudent_client import Client, ClientError
 
-    client = Client(url, api_key=api_key)
+    try:
+        client = Client(url, api_key=api_key)
+    except ValueError as error:
+        fail(str(error))
     server = MCPServer("prudent", instructions=INSTRUCTIONS)
 
     def tool(act: Callable[P, R]) -> Callable[P, R]:
