@@ -25,6 +25,10 @@ class InvalidCommandError(CommandError):
     """The command does not fit the campaign; ``field`` names the field that is wrong."""
 
 
+class NoArmLeftError(InvalidCommandError):
+    """The request, and which arms are paused or retired, leave no arm to choose from."""
+
+
 class UnavailableError(Exception):
     """Cannot be executed now: the command may be right, and it is safe to send it again."""
 

@@ -248,6 +248,14 @@ def test_bad_ranks_change_nothing(api: httpx.Client, field: str, change: Json) -
     assert ok(api.get(f"/campaigns/{campaign_id}/report"))["plays"] == 0
 
 
+def test_a_rank_without_an_action_is_refused_in_its_own_words(api: httpx.Client) -> None:
+    """Its clients would look for fields that only our own requests have."""
+    reply = api.post(path(create(api, meals()), "rank"), json=RANK | {"excludedActions": NAMES})
+    refused(reply, 400, "actions")
+    assert "excludedActions" in reply.text
+    assert "eligible" not in reply.text
+
+
 def test_long_names_are_not_multiplied(api: httpx.Client) -> None:
     """A request of a megabyte would take all of the machine's memory: a name is repeated for each value below it."""
     campaign_id = create(api, meals())

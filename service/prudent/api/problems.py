@@ -22,6 +22,7 @@ from prudent.errors import (
     ConflictError,
     InvalidCommandError,
     LateRewardError,
+    NoArmLeftError,
     NotFoundError,
     UnavailableError,
 )
@@ -56,6 +57,7 @@ STATUSES: dict[type[Exception], int] = {
     NotFoundError: 404,
     ConflictError: 409,
     LateRewardError: 409,
+    NoArmLeftError: 422,
     InvalidCommandError: 422,
     DamagedFileError: 422,
     InvalidConfigurationError: 422,

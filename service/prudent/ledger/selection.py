@@ -11,7 +11,7 @@ import orjson
 from prudent.campaigns import Draft, Given
 from prudent.core.baseline import Baseline, additions
 from prudent.core.exploration import Choice, Scores, Standing, choose, propensities
-from prudent.errors import ConflictError, InvalidCommandError
+from prudent.errors import ConflictError, InvalidCommandError, NoArmLeftError
 from prudent.ledger.arms import Candidate
 from prudent.ledger.candidates import log_candidates
 from prudent.ledger.commands import Floats, Select
@@ -242,7 +242,7 @@ def find_candidates(state: CampaignState, request: Select) -> tuple[list[Candida
     else:
         candidates = list(known.values())
     if not candidates:
-        raise InvalidCommandError(
+        raise NoArmLeftError(
             "no arm is left to choose from: see eligible, exclude, and which arms are paused or retired", field="arms"
         )
     external = None

@@ -27,7 +27,7 @@ from prudent.api.doors.rank_requests import (
 from prudent.api.doors.ranking import Loop, Shape, allowed_in, ranking_of, select_of, shape_of
 from prudent.campaigns import AlgorithmChange, CampaignConfiguration, RewardRules, stored
 from prudent.clock import Clock, DecisionIds
-from prudent.errors import ConflictError, InvalidCommandError, LateRewardError, NotFoundError
+from prudent.errors import ConflictError, InvalidCommandError, LateRewardError, NoArmLeftError, NotFoundError
 from prudent.ledger.access import LedgerAccess
 from prudent.ledger.commands import Activate, Author, ChangeCampaign, Command, Reward, Select
 from prudent.ledger.missing import no_campaign
@@ -43,6 +43,7 @@ PATIENCE_SECONDS = 10.0
 SHAPES_MAX = 128
 NO_EVENT = "there is no such event of this campaign, or no such slot: rank it first"
 NO_SLOT = "the event has no such slot"
+NO_ACTION = "none is left to choose from: see excludedActions, and which arms of the campaign are paused or retired"
 Json = dict[str, Any]
 _DURATION = TypeAdapter(timedelta)
 
@@ -177,6 +178,8 @@ class Loops:
             except NotFoundError:
                 raise conflict from None
             decision = found.decision
+        except NoArmLeftError as error:
+            raise InvalidCommandError(NO_ACTION, field=error.field) from None
         self._metrics.ignored_attributes.inc(ignored)
         return decision
 
