@@ -88,7 +88,7 @@ export class PrudentProvider implements Provider {
   ): Promise<ResolutionDetails<T>> {
     const path = `/ofrep/v1/evaluate/flags/${encodeURIComponent(flagKey)}`;
     // Without a targetingKey each evaluation is a decision of its own: a second attempt would make another.
-    const options = context.targetingKey === undefined ? { attempts: 1 } : {};
+    const options = context.targetingKey ? {} : { attempts: 1 };
     let reply: Evaluation;
     try {
       reply = await this.#client.request<Evaluation>("POST", path, { context }, options);

@@ -91,6 +91,8 @@ test("a service that breaks is asked again only for a user", async () => {
       assert.deepEqual([details.value, details.errorCode as string, asked.length], [true, "GENERAL", 3]);
       assert.equal(await flags.getBooleanValue("c", true), true);
       assert.equal(asked.length, 4);
+      assert.equal(await flags.getBooleanValue("c", true, { targetingKey: "" }), true); // the service's nobody
+      assert.equal(asked.length, 5);
     },
   );
 });
