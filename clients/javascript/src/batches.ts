@@ -1,4 +1,5 @@
 import type { Deadline } from "./deadline.js";
+import { encode } from "./encoding.js";
 import { AGAIN, isObject, UnexpectedReplyError } from "./errors.js";
 import { pauseMs } from "./retries.js";
 import type { Transport } from "./transport.js";
@@ -24,7 +25,7 @@ export async function sendBatch(
   attempts: number,
 ): Promise<Answer[]> {
   const answers: Answer[] = [];
-  for (const part of parts(items.map((item) => JSON.stringify(item)))) {
+  for (const part of parts(items.map(encode))) {
     answers.push(...(await sendPart(transport, path, part, deadline, attempts)));
   }
   return answers;

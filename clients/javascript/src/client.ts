@@ -1,5 +1,6 @@
 import { sendBatch } from "./batches.js";
 import type { Deadline } from "./deadline.js";
+import { encode } from "./encoding.js";
 import { ClientError, rejection, type RejectedError, UnexpectedReplyError } from "./errors.js";
 import { newId } from "./identifiers.js";
 import type {
@@ -129,7 +130,7 @@ export class PrudentClient {
 
   #send<T>(call: Call, options: CallOptions): Promise<T> {
     const { method, path, field } = call;
-    const body = call.body === undefined ? undefined : JSON.stringify(call.body);
+    const body = call.body === undefined ? undefined : encode(call.body);
     const work = async (deadline: Deadline, attempts: number): Promise<T> => {
       const reply = await this.#transport.send(method, path, body, deadline, attempts);
       if (field === undefined || field in reply) return reply as T;

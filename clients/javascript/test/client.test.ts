@@ -45,6 +45,17 @@ test("what a request says arrives as it was said", async () => {
   assert.equal(decision.arms?.[0]?.contributions?.[0]?.feature, "kilometres");
 });
 
+test("an infinite value is refused, and not taken for a missing one", async () => {
+  const features = [{ name: "ratio", missing: "indicator" }];
+  const campaign_id = await campaign({ model: { type: "disjoint", features } });
+  for (const ratio of [Infinity, -Infinity]) {
+    const request = { campaign_id, context: { ratio } };
+    await assert.rejects(client().select(request), InvalidRequestError);
+    assert.ok((await client().selectBatch([request]))[0] instanceof InvalidRequestError);
+  }
+  assert.equal((await client().select({ campaign_id, context: { ratio: 2 } })).campaign_id, campaign_id);
+});
+
 test("a subject keeps its arm, and rewards and events find its decision", async () => {
   const event = `order ${newId()}`;
   const campaign_id = await campaign({
