@@ -61,5 +61,9 @@ class QuarantinedError(UnavailableError):
     retry_after_seconds = 30
 
 
+class UnreadableSettingsError(QuarantinedError, ValueError):
+    """The campaign's settings are damaged, or a newer version's."""
+
+
 class UnknownOutcomeError(UnavailableError):
     """The commit itself failed, so the command may have been recorded or not. It is safe to send it again."""

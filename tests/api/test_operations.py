@@ -8,9 +8,12 @@ from urllib.parse import urljoin, urlsplit
 
 import httpx
 import pytest
+from sqlalchemy import text
 
 from prudent.core.measures import MEASURES
+from prudent.store.engines import create_write_engine, parse_database_url
 from tests.api.contract import Json, create, disjoint, multi_armed, new_id, ok, problem, read, reward, select, shared
+from tests.conftest import MakeServer
 
 OPERATIONS = {
     ("post", "/campaigns"): "createCampaign",
@@ -291,3 +294,22 @@ def test_replies_hold_what_is_documented(openapi: Json, api: httpx.Client) -> No
     replies["EstimateAtReply"] = replies["PolicyArmReply"]["estimates"][0]
     for name, body in replies.items():
         assert set(body) == set(schemas[name]["properties"]), name
+
+
+def test_damaged_settings_are_not_the_readers_mistake(make_server: MakeServer, sqlite_database: str) -> None:
+    """A monitor would be told that its body is no JSON, and a browser be shown the API's words for it."""
+    server = make_server(sqlite_database)
+    with httpx.Client(base_url=server.url, timeout=60, trust_env=False) as client:
+        good, bad = create(client, multi_armed()), create(client, multi_armed())
+        engine = create_write_engine(parse_database_url(sqlite_database))
+        with engine.begin() as connection:
+            damage = "UPDATE campaigns SET configuration = substr(configuration, 1, 40) WHERE campaign_id = :id"
+            connection.execute(text(damage), {"id": bad})
+        engine.dispose()
+        for path in ("", "/report", "/decisions"):
+            said = problem(client.get(f"/campaigns/{bad}{path}"), 503)
+            assert "settings cannot be read" in said["detail"]
+        for path in (f"campaigns/{bad}/try", f"manage/campaigns/{bad}/clone"):
+            page = client.get(f"/dashboard/{path}")
+            assert (page.status_code, page.headers["content-type"].partition(";")[0]) == (503, "text/html"), path
+        assert [one["campaign_id"] for one in ok(client.get("/campaigns"))["items"]] == [good]

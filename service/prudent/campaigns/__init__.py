@@ -13,9 +13,10 @@ from prudent.campaigns.configuration import (
     RewardRules,
 )
 from prudent.campaigns.construction import build_policy, exploration_rule, index_settings
-from prudent.campaigns.resolution import repeats_creation, resolve, resolve_change, stored, with_rule
+from prudent.campaigns.resolution import repeats_creation, resolve, resolve_change, with_rule
 from prudent.campaigns.risk import Risk
 from prudent.campaigns.rows import Given, RowReader
+from prudent.campaigns.storage import stored
 from prudent.campaigns.values import ArmId, CampaignId, DecisionId, InvalidConfigurationError, Schema
 from prudent.campaigns.vocabulary import Draft, Learned, Vocabulary
 from prudent.campaigns.warnings import configuration_warnings

@@ -84,11 +84,6 @@ def with_rule(configuration: CampaignConfiguration) -> CampaignConfiguration:
     return configuration.model_copy(update={"algorithm": algorithm.model_copy(update=kept)})
 
 
-def stored(text: str) -> CampaignConfiguration:
-    """A configuration as it was stored, resolved. Raises pydantic's ValidationError."""
-    return with_rule(CampaignConfiguration.model_validate_json(text))
-
-
 def repeats_creation(requested: CampaignConfiguration, creation: str) -> bool:
     """Whether a request is the one that a campaign was created with, stored as `creation`.
 

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from prudent.campaigns import CampaignConfiguration
+from prudent.campaigns import CampaignConfiguration, stored
 from prudent.ledger.amendments import first_row
 from prudent.reporting.stalls import Signs, read_signs
 from prudent.store import campaigns, decisions, reports
@@ -100,7 +100,7 @@ def collect(connect: Connect, campaign_id: str, clock: Callable[[], int]) -> Col
         signs = read_signs(connection, campaign, arms)
         first = first_row(connection, campaign)
         now = campaigns.read_clock(connection) or clock()
-    configuration = CampaignConfiguration.model_validate_json(campaign.configuration)
+    configuration = stored(campaign.configuration)
     tallies = Tallies(arm.arm_id for arm in arms)
     _count_rewards(connect, campaign, tallies, first)
     if newest is not None:

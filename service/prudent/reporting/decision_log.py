@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 from sqlalchemy import Connection
 
-from prudent.campaigns import CampaignConfiguration, RowReader, Vocabulary
+from prudent.campaigns import RowReader, Vocabulary, stored
 from prudent.ledger.amendments import first_row
 from prudent.ledger.finding import find_decision
 from prudent.ledger.outcomes import Decision
@@ -80,7 +80,7 @@ def read_decisions(
     campaign = campaigns.find_campaign(connection, campaign_id)
     if campaign is None:
         return None
-    configuration = CampaignConfiguration.model_validate_json(campaign.configuration)
+    configuration = stored(campaign.configuration)
     now = None
     if configuration.reward.timeout_seconds is not None:
         now = campaigns.read_clock(connection) or clock()
