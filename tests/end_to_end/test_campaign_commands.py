@@ -221,6 +221,9 @@ def printed(heading: str) -> list[str]:
         (("verify", "--database-url", "sqlite:///nowhere.db"), "no database at"),
         (("import", "nowhere.ndjson", "--database-url", "sqlite:///x.db"), "cannot read"),
         (("campaigns", "list", "--url", "http://127.0.0.1:1"), "does not answer"),
+        (("observations", "x.csv", "--campaign", "x", "--url", "localhost"), "http:// or https://"),
+        (("observations", "x.csv", "--campaign", "x", "--api-key", "a b"), "printable ASCII"),
+        (("campaigns", "list", "--url", "http://127.0.0.1:1", "--api-key", "schlüssel"), "printable ASCII"),
         (("campaigns", "show", "..", "--url", "http://127.0.0.1:1"), "is not a valid id"),
     ],
 )
@@ -232,6 +235,13 @@ def test_a_command_that_cannot_work_says_why(
     done = prudent(*arguments)
     assert (done.exit_code, reason in done.stderr) == (1, True), done.stderr
     assert not list(tmp_path.iterdir())
+
+
+def test_a_web_page_is_no_list_of_campaigns(running: Server) -> None:
+    """A traceback, where the address is that of a page, or a proxy asks for a password."""
+    done = prudent("campaigns", "list", "--url", f"{running.url}/?page=1")
+    assert done.exit_code == 1
+    assert "not a reply of Prudent; check --url" in done.stderr
 
 
 def test_what_others_wrote_does_not_command_the_terminal(place: list[str], http: httpx.Client) -> None:

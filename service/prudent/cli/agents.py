@@ -8,6 +8,7 @@ from urllib.parse import quote
 import typer
 
 from prudent.cli.console import ApiKey, fail
+from prudent.cli.server import client_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -29,12 +30,9 @@ def mcp_command(
         from mcp.server.mcpserver.exceptions import ToolError
     except ModuleNotFoundError:
         fail("serving agents needs mcp: pip install 'prudent[mcp]'")
-    from prudent_client import Client, ClientError
+    from prudent_client import ClientError
 
-    try:
-        client = Client(url, api_key=api_key)
-    except ValueError as error:
-        fail(str(error))
+    client = client_of(url, api_key)
     server = MCPServer("prudent", instructions=INSTRUCTIONS)
 
     def tool(act: Callable[P, R]) -> Callable[P, R]:

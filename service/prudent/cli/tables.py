@@ -18,6 +18,7 @@ import orjson
 import typer
 
 from prudent.cli.console import ApiKey, checked_id, console, fail, inform
+from prudent.cli.server import client_of
 
 ROWS_MAX = 5_000_000
 CATEGORIES_MAX = 50
@@ -278,12 +279,12 @@ def observations_command(
 
     Each row gets an id of the file's name and its line, so that the command can be repeated.
     """
-    from prudent_client import Client, ClientError
+    from prudent_client import ClientError
 
     stem = re.sub(r"[^A-Za-z0-9._~-]", "-", file.stem)[:100]
     accepted = duplicates = 0
     batch: list[tuple[int, Any]] = []
-    with Client(url, api_key=api_key) as client:
+    with client_of(url, api_key) as client:
         try:
             model = client.get_campaign(checked_id(campaign)).model
             for line, row in read_table(file, Format(delimiter, decimal, encoding)):
