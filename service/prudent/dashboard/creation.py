@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from prudent.api.rendering import render_campaign
 from prudent.campaigns import CampaignConfiguration, InvalidConfigurationError, Risk, chosen_settings, resolve, stored
-from prudent.campaigns.configuration import AlgorithmName, BonusName, ExplorationRuleName
+from prudent.campaigns.configuration import Algorithm, AlgorithmName, BonusName, ExplorationRuleName
 from prudent.dashboard.forms import Field, Values, number, parsed
 from prudent.errors import InvalidCommandError
 from prudent.ledger.administration import CampaignRecord
@@ -111,7 +111,14 @@ def requested(values: Mapping[str, str], source: CampaignRecord | None) -> Campa
     body |= {"campaign_id": values.get("campaign_id", "").strip(), "description": values.get("description", "").strip()}
     body["risk"] = _risk(values)
     configuration = CampaignConfiguration.model_validate(body)
-    resolve(configuration)
+    try:
+        resolve(configuration)
+    except InvalidConfigurationError as error:
+        if source is None or error.field != "algorithm.name":
+            raise
+        body["algorithm"].pop("name")  # the measure cannot be learned so, and the form has no field for another one
+        configuration = CampaignConfiguration.model_validate(body)
+        resolve(configuration)
     return configuration
 
 
@@ -144,8 +151,14 @@ def _about_retired(source: CampaignRecord) -> dict[str, str]:
 
 def left_out(source: CampaignRecord | None) -> list[str]:
     """What a campaign like this one goes without besides its retired arms, in sentences."""
-    retired = {} if source is None else _about_retired(source)
-    return [f"The {name} is left out, as its arm {arm_id} is retired." for name, arm_id in retired.items()]
+    if source is None:
+        return []
+    retired = _about_retired(source)
+    notes = [f"The {name} is left out, as its arm {arm_id} is retired." for name, arm_id in retired.items()]
+    algorithm = stored(source.row.configuration).algorithm.name
+    if algorithm != Algorithm().name:
+        notes.append(f"With a risk measure that {algorithm} cannot learn, it has the default algorithm.")
+    return notes
 
 
 def _risk(values: Mapping[str, str]) -> Any:

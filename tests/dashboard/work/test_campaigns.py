@@ -339,6 +339,27 @@ def test_a_clone_with_another_measure_has_its_defaults(
     assert clone["algorithm"] == same["algorithm"]
 
 
+@pytest.mark.parametrize(
+    ("name", "before", "after"),
+    [
+        ("linucb", {"measure": "mean"}, {"measure": "expectile", "level": 0.2}),
+        ("linucb-ogd-cr", {"measure": "expectile", "level": 0.2}, {"measure": "cvar", "level": 0.1}),
+    ],
+)
+def test_a_clone_whose_measure_its_algorithm_cannot_learn_has_the_default(
+    closed: Server, browser: Browser, name: str, before: dict[str, Any], after: dict[str, Any]
+) -> None:
+    """Who wants to be careful with a campaign that was not could not clone it: the form has no field for this."""
+    make(closed, f"{name}-source", risk=before, algorithm={"name": name, "delta": 0.1})
+    path = f"{MANAGE}/campaigns/{name}-source/clone"
+    assert f"With a risk measure that {name} cannot learn, it has the default algorithm." in browser.text(path)
+    for risk, learned_by in ((before, name), (after, "linucb-cr")):
+        copy = f"{name}-{risk['measure']}"
+        assert browser.confirm(path, campaign_id=copy, risk=json.dumps(risk)).status_code == 303
+        algorithm = call(closed, "GET", f"/campaigns/{copy}")["algorithm"]
+        assert (algorithm["name"], algorithm["delta"]) == (learned_by, 0.1)
+
+
 def test_a_clone_has_the_weight_to_its_last_digit(closed: Server, browser: Browser) -> None:
     """Two campaigns that should be alike would differ in what they are careful about."""
     make(closed, "precise", risk={"measure": "expectile", "level": 0.15})
