@@ -9,7 +9,7 @@ import httpx
 
 from prudent_client.calls import Call, Calls, Pause, Send
 from prudent_client.campaigns import NewCampaign
-from prudent_client.connection import OfThisProcess, options, this_loop
+from prudent_client.connection import OnePerPlace, options, this_loop
 from prudent_client.errors import RejectedError
 from prudent_client.frames import pandas, to_frame
 from prudent_client.identifiers import new_id
@@ -65,7 +65,7 @@ class AsyncClient:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         settings = options(base_url, api_key, timeout_seconds, headers)
-        self._http = OfThisProcess(lambda: httpx.AsyncClient(**settings, transport=transport), this_loop)
+        self._http = OnePerPlace(lambda: httpx.AsyncClient(**settings, transport=transport), this_loop)
         self._calls = Calls(base_url, retries or Retries(), deadline_seconds)
         self._sleep = sleep
 

@@ -13,10 +13,11 @@ _LOCAL = ("127.0.0.1", "::1", "localhost")
 T = TypeVar("T")
 
 
-class OfThisProcess(Generic[T]):
-    """What a forked process needs anew: threads, and connections, on which it would read the answers to its parent.
+class OnePerPlace(Generic[T]):
+    """What each place, a process or an event loop, must have of its own: threads, and connections.
 
-    make: makes it, now and in each other place that asks for it; place: tells one from another.
+    On its parent's connections a forked process would read the answers to its parent. make: makes it, now and in each
+    other place that asks for it; place: tells one from another.
     """
 
     def __init__(self, make: Callable[[], T], place: Callable[[], object] = os.getpid) -> None:

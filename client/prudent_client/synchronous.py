@@ -9,7 +9,7 @@ import httpx
 
 from prudent_client.calls import Call, Calls, Pause, Send
 from prudent_client.campaigns import NewCampaign
-from prudent_client.connection import OfThisProcess, options, within
+from prudent_client.connection import OnePerPlace, options, within
 from prudent_client.deadlines import Attempts, end_in_time
 from prudent_client.errors import RejectedError
 from prudent_client.frames import pandas, to_frame
@@ -72,7 +72,7 @@ class Client:
             end_in_time(http)
             return http
 
-        self._http, self._attempts = OfThisProcess(opened), OfThisProcess(Attempts)
+        self._http, self._attempts = OnePerPlace(opened), OnePerPlace(Attempts)
         self._calls = Calls(base_url, retries or Retries(), deadline_seconds)
         self._sleep = sleep
 
