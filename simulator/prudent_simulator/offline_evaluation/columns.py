@@ -5,14 +5,20 @@ false, a number if at least half of them are, else a category: one text among nu
 Empty cells and null are missing; NA and NaN are, where the others are numbers, as several programs write them so.
 """
 
+import csv
+import io
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
 from typing import Any
 
 CATEGORIES_MAX = 50
 """Of a column that the campaign does not describe; later ones count as other."""
 NUMBER_MAX = 1e15
+_ROWS_COUNTED = 100
 _NOT_A_NUMBER = {"na", "nan", "n/a", "null", "none"}
 _TRUE, _FALSE = {"true", "yes", "1"}, {"false", "no", "0"}
 _CODE = re.compile(r"-?\d+\.0")
@@ -20,6 +26,16 @@ _CODE = re.compile(r"-?\d+\.0")
 
 class CellError(ValueError):
     """A cell does not hold what its column does."""
+
+
+def rows_are_named(text: str, delimiter: str) -> bool:
+    """Whether CSV is as R writes a table: each row begins with its name, without a header. Most rows decide."""
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    lengths: Counter[int] = Counter()
+    header = len(next(reader))
+    with suppress(csv.Error):
+        lengths.update(len(cells) for cells in islice(reader, _ROWS_COUNTED))
+    return lengths[header + 1] > lengths[header]
 
 
 def is_missing(cell: Any) -> bool:

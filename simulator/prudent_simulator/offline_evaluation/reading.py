@@ -23,7 +23,7 @@ from typing import Any, Literal
 import orjson
 
 from prudent_simulator.extras import needed_for
-from prudent_simulator.offline_evaluation.columns import CellError, described, is_plain, value_of
+from prudent_simulator.offline_evaluation.columns import CellError, described, is_plain, rows_are_named, value_of
 from prudent_simulator.offline_evaluation.repeated_names import repeated_name
 
 ROWS_MAX = 5_000_000
@@ -287,10 +287,9 @@ def _csv_rows(path: Path, text: str, columns: Columns, *, rewards_only: bool) ->
     csv.field_size_limit(CSV_FIELD_CHARACTERS_MAX)
     reader = csv.reader(io.StringIO(text, newline=""), strict=True, delimiter=columns.delimiter)
     header = [name.strip() for name in next(reader)]
-    names_rows: bool | None = None  # as R writes a table: the first cell of each row is its name, without a header
     _check_header(f"{path}: line 1", header, columns, rewards_only=rewards_only)
     place = {name: number for number, name in enumerate(header)}
-    context = columns.context_of(header)
+    named, context = rows_are_named(text, columns.delimiter), columns.context_of(header)
     number = re.compile(rf"\s*[-+]?\d*{re.escape(columns.decimal)}\d+([eE][-+]?\d+)?\s*")
     of_arms: dict[str, list[int]] = {}
     for name in header:
@@ -306,13 +305,13 @@ def _csv_rows(path: Path, text: str, columns: Columns, *, rewards_only: bool) ->
             continue
         if not cells:
             continue
-        names_rows = len(cells) == len(header) + 1 if names_rows is None else names_rows
-        cells = cells[1:] if names_rows else cells
+        if len(cells) != named + len(header):
+            expected = f"a row has its name and {len(header)}" if named else f"the header has {len(header)}"
+            yield reader.line_num, f"has {len(cells)} fields, and {expected}"
+            continue
+        cells = cells[named:]
         if columns.decimal != ".":
             cells = [cell.replace(columns.decimal, ".") if number.fullmatch(cell) else cell for cell in cells]
-        if len(cells) != len(header):
-            yield reader.line_num, f"has {len(cells)} fields, and the header has {len(header)}"
-            continue
         arm, reward = cells[place[columns.arm]], cells[place[columns.reward]]
         propensity = cells[place[columns.propensity]] if columns.propensity in place else None
         own = {name.removeprefix(_CONTEXT): cells[place[name]] for name in context} if context else None

@@ -56,6 +56,16 @@ def test_features_of_candidates_in_both_formats(tmp_path: Path) -> None:
     assert read[0].arms == ["a", "v1.2"]
 
 
+def test_one_row_does_not_make_a_table_of_r(tmp_path: Path) -> None:
+    """A stray field in the first row was taken for a row's name, and all the other rows were called wrong."""
+    rows = "b,2\na,3\nb,4\n"
+    assert failure(tmp_path, f"arm,reward\na,1,x\n{rows}") == "line 2: has 3 fields, and the header has 2"
+    named = "".join(f"{number},{row}\n" for number, row in enumerate(rows.split(), start=1))
+    said = failure(tmp_path, f"arm,reward\na,1\n{named}")
+    assert said == "line 2: has 2 fields, and a row has its name and 2"
+    assert [row.arm for row in read_log(written(tmp_path, f"arm,reward\n{named}")).rows] == ["b", "a", "b"]
+
+
 def test_own_names_of_fields(tmp_path: Path) -> None:
     """A team's log need not be rewritten."""
     columns = Columns("variant", "profit", "p", ("age", "rain"))
