@@ -109,6 +109,9 @@ class Settings:
             math.isfinite(self.conditioning) and self.conditioning >= 1.0
         ):
             raise ValueError("conditioning, as a number, is at least 1")
+        for name, value in vars(self).items():
+            if isinstance(value, float) and not math.isfinite(value):  # JSON would say null: the service's own choice
+                raise ValueError(f"{name.replace('_', ' ')} must be a finite number, not {value}")
 
 
 def paper_settings(environment: Environment, layout: Layout) -> Settings:

@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -142,6 +143,14 @@ def test_requests_can_be_written_as_json() -> None:
     request = algorithm_request(AlgorithmName.LINUCB_OGD_CR, settings, Layout.COMMON_CONTEXT)
     assert json.loads(json.dumps(request)) == request
     assert (request["bonus"], request["step_schedule"]) == ("global-tight", "theory")
+
+
+@pytest.mark.parametrize("name", ["noise_scale", "exploration", "parameter_bound", "step_size"])
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_setting_that_is_no_number_is_refused(name: str, value: float) -> None:
+    """It went out as null, so that the run was of the service's own choice and its results said otherwise."""
+    with pytest.raises(ValueError, match=f"{name.replace('_', ' ')} must be a finite number"):
+        replace(Settings(0.1), **{name: value})
 
 
 def test_references_are_found_for_the_settings_they_hold_for() -> None:
