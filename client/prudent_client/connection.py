@@ -46,7 +46,7 @@ def this_loop() -> tuple[int, asyncio.AbstractEventLoop | None]:
 def options(
     base_url: str, api_key: str | None, timeout_seconds: float, headers: Mapping[str, str] | None
 ) -> dict[str, Any]:
-    """Arguments of httpx's clients. Raises ValueError for an invalid URL, and for a key that cannot be sent."""
+    """Arguments of httpx's clients. Raises ValueError for an invalid URL, and a key or header that cannot be sent."""
     try:
         url = httpx.URL(base_url)
     except httpx.InvalidURL as error:
@@ -60,6 +60,9 @@ def options(
         if not re.fullmatch(r"[!-~]+", api_key):
             raise ValueError("the API key must be printable ASCII without spaces")
         own["X-API-Key"] = api_key
+    for name, value in own.items():
+        if not re.fullmatch(r"[ -~]*", value):
+            raise ValueError(f"the header {name} must be printable ASCII")
     return {
         "base_url": url,
         "headers": own,

@@ -282,6 +282,14 @@ def test_the_key_is_sent_and_not_shown(scripted: Script, play: Player) -> None:
     assert "newline" not in str(refused.value)
 
 
+def test_a_header_that_cannot_be_sent_is_named_and_not_shown(scripted: Script, play: Player) -> None:
+    """Whoever pasted a key with a curly quote read of a codec and an ordinal, or saw the key in a log."""
+    for value in ("Bearer schl\xfcssel", "Bearer schl\nssel"):
+        with pytest.raises(ValueError, match="the header authorization must be printable ASCII") as refused:
+            play(scripted.url, lambda client: client.health(), headers={"authorization": value})
+        assert "schl" not in str(refused.value)
+
+
 @pytest.mark.parametrize(
     "url", ["localhost:8000", "ftp://localhost", "http://", "http://:port", "http://h/?a=b", "http://h/#a", ""]
 )
