@@ -82,6 +82,15 @@ def test_other_encodings_signs_and_separators_are_read(tmp_path: Path) -> None:
     assert '"gr\\u00f6\\u00dfe", "kind": "number"' in described
 
 
+@pytest.mark.parametrize("name", ["undefined", "hex", "no-such-name"])
+def test_what_is_no_encoding_is_said(name: str, tmp_path: Path) -> None:
+    """One that Python knows and that decodes nothing ended in a traceback."""
+    table = tmp_path / "table.csv"
+    table.write_text("arm,reward\na,1\n", encoding="utf-8")
+    done = run("features", "infer", str(table), "--encoding", name)
+    assert (done.exit_code, f"is not {name} text" in done.stderr) == (1, True), done.output
+
+
 def test_a_spreadsheets_unicode_text_is_told_from_other_encodings(tmp_path: Path) -> None:
     """With the encoding that is usually meant, it would be read as text with a zero after each letter."""
     table = tmp_path / "table.txt"

@@ -75,7 +75,7 @@ def _rows(path: Path, form: Format) -> Iterator[tuple[int, Row]]:
         return
     try:
         text = data.decode("utf-8-sig" if form.encoding.lower() in {"utf-8", "utf8"} else form.encoding)
-    except (UnicodeDecodeError, LookupError) as error:
+    except (UnicodeError, LookupError) as error:
         likely = "utf-16" if data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else "cp1252"
         fail(f"{path}: is not {form.encoding} text ({error}): give --encoding, for example {likely}")
     if not text.strip():

@@ -222,7 +222,7 @@ def _text_rows(path: Path, columns: Columns, *, rewards_only: bool) -> Iterator[
         name = "UTF-8" if is_utf8 else columns.encoding
         likely = "utf-16" if content.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else "cp1252"
         raise LogError(f"{path}: is not {name} text (byte {error.start}): give --encoding, such as {likely}") from error
-    except LookupError:
+    except (LookupError, UnicodeError):  # some codecs of Python are none of texts, or always fail
         raise LogError(f"there is no encoding {columns.encoding}") from None
     start = text.lstrip()[:1]
     if not start:

@@ -66,6 +66,13 @@ def test_one_row_does_not_make_a_table_of_r(tmp_path: Path) -> None:
     assert [row.arm for row in read_log(written(tmp_path, f"arm,reward\n{named}")).rows] == ["b", "a", "b"]
 
 
+@pytest.mark.parametrize("name", ["undefined", "hex", "no-such-name"])
+def test_what_is_no_encoding_is_said(name: str, tmp_path: Path) -> None:
+    """One that Python knows and that decodes nothing ended in a traceback."""
+    with pytest.raises(LogError, match=f"there is no encoding {name}"):
+        read_log(written(tmp_path, "arm,reward\na,1\n"), Columns(encoding=name))
+
+
 def test_own_names_of_fields(tmp_path: Path) -> None:
     """A team's log need not be rewritten."""
     columns = Columns("variant", "profit", "p", ("age", "rain"))
