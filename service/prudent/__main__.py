@@ -307,10 +307,16 @@ The documentation:    {base}/guide
 
 
 def main() -> None:
-    """Entry point."""
-    load_environment_file()
-    load_key_file()
-    app()
+    """Entry point; what the system refuses, such as a write to a full disk, is one line on standard error."""
+    try:
+        load_environment_file()
+        load_key_file()
+        app()
+    except typer.Exit as ended:  # of the first two; the app takes its own
+        sys.exit(ended.exit_code)
+    except OSError as error:
+        inform(f"prudent: {error}")
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,10 @@ def load_key_file() -> None:
     """
     path = os.environ.get("PRUDENT_API_KEY_FILE")
     if path and not os.environ.get("PRUDENT_API_KEY"):
-        os.environ["PRUDENT_API_KEY"] = Path(path).read_text(encoding="utf-8").strip()
+        try:
+            os.environ["PRUDENT_API_KEY"] = Path(path).read_text(encoding="utf-8").strip()
+        except UnicodeDecodeError as error:
+            raise OSError(f"PRUDENT_API_KEY_FILE names {path}, which is not UTF-8 text") from error
 
 
 @contextmanager

@@ -3,6 +3,8 @@
 import os
 import re
 import socket
+import subprocess
+import sys
 from importlib.metadata import version
 from pathlib import Path
 
@@ -15,7 +17,7 @@ from typer.testing import CliRunner
 from prudent.__main__ import app
 from prudent.store.engines import create_write_engine, parse_database_url
 from tests.commands import prudent
-from tests.conftest import MakeServer
+from tests.conftest import MakeServer, migrate_empty
 from tests.servers import HOST
 
 
@@ -106,6 +108,31 @@ def test_verify_finds_a_gap_and_a_changed_reward(make_server: MakeServer, databa
     bad = run("verify", "--database-url", database_url)
     assert (bad.exit_code, "has 4 rows" in bad.stdout) == (1, True)
     engine.dispose()
+
+
+@pytest.mark.parametrize("command", [("verify",), ("--version",), ("--help",)])
+def test_a_full_disk_under_the_output_is_one_line(command: tuple[str, ...], sqlite_database: str) -> None:
+    """Whoever kept the output of a nightly check got a traceback of a library in place of a reason."""
+    migrate_empty(sqlite_database)
+    full = ("/bin/sh", "-c", f'exec {sys.executable} -m prudent "$@" > /dev/full', "sh")
+    environment = os.environ | {"PRUDENT_DATABASE_URL": sqlite_database, "PRUDENT_ENV_FILE": ""}
+    done = subprocess.run([*full, *command], capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == "prudent: [Errno 28] No space left on device"
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("variable", ["PRUDENT_ENV_FILE", "PRUDENT_API_KEY_FILE"])
+@pytest.mark.parametrize("content", [None, b"PRUDENT_PORT=\xff"])
+def test_a_file_of_settings_that_cannot_be_read_is_one_line(
+    variable: str, content: bytes | None, tmp_path: Path
+) -> None:
+    """A mistyped name of a file was said at the end of a traceback."""
+    if content is not None:
+        (tmp_path / "settings").write_bytes(content)
+    done = prudent("--version", environment={variable: str(tmp_path / "settings")})
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1), done.stderr
+    assert str(tmp_path / "settings") in done.stderr
 
 
 def test_help_explains_every_command() -> None:

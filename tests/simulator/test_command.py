@@ -112,6 +112,17 @@ def test_a_refusal_is_one_line(
     assert line == "Error: the service answered 422: Unprocessable. no [bold]such[/bold] thing"
 
 
+def test_a_key_file_that_is_no_text_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """The wrong file, or one that was saved as UTF-16, ended in a traceback."""
+    (tmp_path / "key").write_bytes("key".encode("utf-16"))
+    monkeypatch.setenv("PRUDENT_API_KEY_FILE", str(tmp_path / "key"))
+    monkeypatch.delenv("PRUDENT_API_KEY", raising=False)
+    line = failure(monkeypatch, capsys, "--experiment", "1", "--url", "http://127.0.0.1:9")
+    assert line == f"Error: PRUDENT_API_KEY_FILE names {tmp_path / 'key'}, which is not UTF-8 text"
+
+
 def test_an_experiment_without_that_model_is_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

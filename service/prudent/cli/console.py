@@ -56,7 +56,11 @@ def load_environment_file() -> None:
         fail(f"{ENVIRONMENT_FILE_VARIABLE} names the file {path}, which does not exist")
     from dotenv import dotenv_values
 
-    for name, value in dotenv_values(path, interpolate=False).items():
+    try:
+        values = dotenv_values(path, interpolate=False)
+    except UnicodeDecodeError:
+        fail(f"{path} is not UTF-8 text")
+    for name, value in values.items():
         if name.startswith(PREFIX) and value is not None:
             os.environ.setdefault(name, value)
 
