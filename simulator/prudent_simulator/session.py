@@ -1,11 +1,13 @@
 """What the commands have in common: where they print, the client, and the progress bar."""
 
+import math
 import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
@@ -47,6 +49,13 @@ def open_client(url: str | None, server: Database | None, api_key: str | None) -
 def output_console() -> Console:
     """Give standard output as it prints names of users' own: as they are, whatever brackets and colons they have."""
     return Console(markup=False, emoji=False)
+
+
+def finite(value: float | None) -> float | None:
+    """An option's number. Raises typer.BadParameter for nan and inf, which JSON would say as null: as not given."""
+    if value is not None and not math.isfinite(value):
+        raise typer.BadParameter(f"must be a finite number, not {value}")
+    return value
 
 
 def progress_bar() -> Progress:

@@ -1,12 +1,15 @@
 """The campaign that a log is played through: what is given, completed by what the log shows."""
 
+import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from prudent_client import Observation
-from prudent_simulator.custom_environments.loading import parse_mapping, read_file
+from prudent_simulator.custom_environments.loading import EnvironmentFileError, parse_mapping, read_file
 from prudent_simulator.offline_evaluation.reading import Log, LogError, Row
 from prudent_simulator.settings import AlgorithmName
 
@@ -73,7 +76,15 @@ def described_features(options: CampaignOptions) -> dict[str, dict[str, Any]]:
 
 
 def _given(options: CampaignOptions) -> dict[str, Any]:
-    return {} if options.file is None else parse_mapping(str(options.file), read_file(str(options.file)))
+    if options.file is None:
+        return {}
+    content = parse_mapping(str(options.file), read_file(str(options.file)))
+    try:
+        json.dumps(content, allow_nan=False)  # orjson would write null for nan, and a text for a date
+        orjson.dumps(content)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise EnvironmentFileError(f"{options.file}: cannot be sent as JSON: {error}") from None
+    return content
 
 
 def _part(body: dict[str, Any], name: str) -> dict[str, Any]:

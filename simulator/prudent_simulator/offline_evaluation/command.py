@@ -22,7 +22,7 @@ from prudent_simulator.offline_evaluation.shadow import Shadow, look_in_shadow
 from prudent_simulator.offline_evaluation.uniform import UniformReplay, is_uniform, replay_uniform, with_uniform
 from prudent_simulator.offline_evaluation.weighted import WeightedEvaluation, evaluate_weighted
 from prudent_simulator.server import Database
-from prudent_simulator.session import open_client, output_console, progress_bar, run_id_of
+from prudent_simulator.session import finite, open_client, output_console, progress_bar, run_id_of
 from prudent_simulator.settings import AlgorithmName
 
 LogFile = Annotated[
@@ -110,18 +110,26 @@ def replay_command(
     ] = None,
     downside_weight: Annotated[
         float | None,
-        typer.Option(help="Evaluate the expectile: a shortfall counts this many times as much as a surplus."),
+        typer.Option(
+            callback=finite, help="Evaluate the expectile: a shortfall counts this many times as much as a surplus."
+        ),
     ] = None,
-    level: Annotated[float | None, typer.Option(help="The same as a level, 1 / (1 + downside weight).")] = None,
+    level: Annotated[
+        float | None, typer.Option(callback=finite, help="The same as a level, 1 / (1 + downside weight).")
+    ] = None,
     gamma: Annotated[
-        float | None, typer.Option(help="Evaluate the entropic risk; below 0 is cautious. Needs reward bounds.")
+        float | None,
+        typer.Option(callback=finite, help="Evaluate the entropic risk; below 0 is cautious. Needs reward bounds."),
     ] = None,
     mean: Annotated[bool, typer.Option("--mean", help="Evaluate the mean.")] = False,
     algorithm: Annotated[AlgorithmName | None, typer.Option(help="Default: the service's.")] = None,
-    minimum: Annotated[float | None, typer.Option(help="Lowest possible reward.")] = None,
-    maximum: Annotated[float | None, typer.Option(help="Highest possible reward.")] = None,
+    minimum: Annotated[float | None, typer.Option(callback=finite, help="Lowest possible reward.")] = None,
+    maximum: Annotated[float | None, typer.Option(callback=finite, help="Highest possible reward.")] = None,
     fit: Annotated[
-        float, typer.Option(min=0.05, max=0.95, help="Share of the rows to fit on (not with uniform propensities).")
+        float,
+        typer.Option(
+            callback=finite, min=0.05, max=0.95, help="Share of the rows to fit on (not with uniform propensities)."
+        ),
     ] = 0.8,
     arm_column: ArmColumn = "arm",
     reward_column: RewardColumn = "reward",

@@ -8,7 +8,11 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from prudent_simulator.__main__ import app
+from prudent_simulator.custom_environments.loading import EnvironmentFileError
+from prudent_simulator.offline_evaluation.campaign import CampaignOptions, described_features
 from tests.commands import simulator
 
 WORTH = {"a": 0.2, "b": 1.0}
@@ -145,6 +149,26 @@ def test_what_is_said_of_the_propensities_is_true(server_url: str, tmp_path: Pat
     shown = simulator("replay", path, *options).stdout
     assert "Every propensity is 0.9, which is not 1 / (number of arms), so the campaign was fitted" in shown
     assert "differ" not in shown
+
+
+@pytest.mark.parametrize("option", ["--downside-weight", "--level", "--gamma", "--minimum", "--maximum", "--fit"])
+@pytest.mark.parametrize("value", ["nan", "inf"])
+def test_a_number_that_is_none_is_refused(option: str, value: str, tmp_path: Path) -> None:
+    """It went out as null, so that a log was judged without the bounds that were asked for."""
+    log = table(tmp_path / "log.csv", propensity=False)
+    done = CliRunner().invoke(app, ["replay", str(log), "--url", "http://127.0.0.1:9", "--mean", option, value])
+    assert (done.exit_code, "Invalid value" in done.stderr) == (2, True), done.output
+
+
+@pytest.mark.parametrize(
+    "written", ["reward: {minimum: .nan}", "arms: &a [*a]", "description: 2020-01-01", 'description: "\\uD800"']
+)
+def test_a_campaign_that_json_cannot_say_is_refused(written: str, tmp_path: Path) -> None:
+    """What is not a number went out as null, a date as a text, and half of a character ended in a traceback."""
+    file = tmp_path / "campaign.yaml"
+    file.write_text(written)
+    with pytest.raises(EnvironmentFileError, match="cannot be sent as JSON"):
+        described_features(CampaignOptions(file))
 
 
 def test_where_to_play_must_be_said(tmp_path: Path) -> None:
