@@ -110,6 +110,31 @@ def test_verify_finds_a_gap_and_a_changed_reward(make_server: MakeServer, databa
     engine.dispose()
 
 
+def test_a_row_with_half_of_a_number_is_found_and_hides_no_other_campaign(
+    make_server: MakeServer, sqlite_database: str, tmp_path: Path
+) -> None:
+    """The command that looks for damage ended in a traceback at it, and said nothing of the campaigns behind it."""
+    server = make_server(sqlite_database)
+    with httpx.Client(base_url=server.url, trust_env=False) as http:
+        for name in ("bad", "good"):
+            body = {"campaign_id": name, "risk": {"measure": "mean"}, "model": {"type": "multi-armed"}}
+            http.post("/campaigns", json={**body, "arms": [{"arm_id": "a"}]}).raise_for_status()
+            http.post("/select", json={"campaign_id": name, "decision_id": name}).raise_for_status()
+            http.post("/reward", json={"decision_id": name, "reward": 1}).raise_for_status()
+    assert server.stop() == 0
+    engine = create_write_engine(parse_database_url(sqlite_database))
+    with engine.begin() as connection:
+        connection.execute(text("PRAGMA ignore_check_constraints = ON"))
+        connection.execute(text("UPDATE observations SET features = zeroblob(5) WHERE key = 1"))
+    engine.dispose()
+    found = run("verify", "--database-url", sqlite_database)
+    assert (found.exit_code, re.search(r"│ good .* ok +│", found.stdout) is not None) == (1, True), found.output
+    assert "row 1 of the log is damaged" in found.stdout
+    to_file = ("--output", str(tmp_path / "bad.ndjson"))
+    gone = run("export", "bad", "--database-url", sqlite_database, *to_file)
+    assert (gone.exit_code, "is damaged: run prudent verify" in gone.stderr) == (1, True), gone.output
+
+
 @pytest.mark.parametrize("command", [("verify",), ("--version",), ("--help",)])
 def test_a_full_disk_under_the_output_is_one_line(command: tuple[str, ...], sqlite_database: str) -> None:
     """Whoever kept the output of a nightly check got a traceback of a library in place of a reason."""

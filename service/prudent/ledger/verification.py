@@ -170,7 +170,11 @@ def _replay(
     verdict: Verdict,
 ) -> None:
     for row in _rows(connection, state):
-        features = features_from_bytes(row.features)
+        try:
+            features = features_from_bytes(row.features)
+        except ValueError:
+            verdict.faults.append(f"row {row.sequence} of the log is damaged: its features are cut off")
+            return
         fault = None if row.kind != OBSERVATION else state.reader.fault(features, state.vocabulary)
         if fault is not None:
             verdict.faults.append(f"row {row.sequence} of the log is not one of this campaign: {fault}")

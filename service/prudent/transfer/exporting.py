@@ -15,6 +15,7 @@ from prudent.campaigns import RowReader, stored
 from prudent.clock import Clock
 from prudent.errors import UnavailableError
 from prudent.ledger.candidates import KnownCandidates
+from prudent.ledger.quarantine import BAD_ROWS
 from prudent.store import campaigns, categories, decisions, log
 from prudent.store.campaigns import CampaignRow
 from prudent.store.decisions import Place
@@ -26,7 +27,7 @@ PAGE_ROWS = 500
 
 
 class CampaignGoneError(UnavailableError):
-    """The campaign, or a part of it that matters, was deleted during the export, so the file is incomplete."""
+    """The campaign, or a part of it that matters, is damaged or was deleted meanwhile, so the file is incomplete."""
 
 
 class Start(NamedTuple):
@@ -179,7 +180,10 @@ class Export:
         if any(log.is_erased(row) and row.sequence in self._corrections for row in rows):
             raise CampaignGoneError("a corrected reward was erased during the export: begin again")
         self._sequence = rows[-1].sequence
-        return b"".join(lines.write_observation(row, self._show) for row in rows)
+        try:
+            return b"".join(lines.write_observation(row, self._show) for row in rows)
+        except BAD_ROWS as error:
+            raise CampaignGoneError("a row of the campaign's log is damaged: run prudent verify") from error
 
     def _decision_page(self, connection: Connection) -> bytes:
         rows = [self._at_start(row) for row in self._pages.next_page(connection)]
