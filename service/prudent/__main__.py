@@ -211,7 +211,12 @@ def verify_command(
     table = Table("campaign", "observations", *(["digest"] if deep else []), "snapshot", "live", "result")
     faults = checked = 0
     headers = {} if api_key is None else {"X-API-Key": api_key}
-    client = httpx.Client(base_url=url or "", headers=headers, timeout=60)
+    try:
+        client = httpx.Client(base_url=url or "", headers=headers, timeout=60)
+    except httpx.InvalidURL as error:
+        fail(f"cannot compare with the server at {url}: {error}")
+    except UnicodeEncodeError:
+        fail("the API key must be printable ASCII")
     # one BLAS thread, as in the service, so that sums are rounded the same way
     with threadpool_limits(1), client, opened_database(database_url, read_only=True) as engine:
         try:
@@ -239,7 +244,12 @@ def _live_model(client: "httpx.Client", campaign_id: str) -> dict[str, Any] | No
     if reply.status_code == 404:
         return None
     reply.raise_for_status()
-    model: dict[str, Any] = reply.json()
+    try:
+        model = reply.json()
+    except ValueError:
+        model = None
+    if not isinstance(model, dict) or "observations" not in model:
+        fail(f"{reply.url} is not a reply of Prudent; check --url")
     return model
 
 

@@ -224,6 +224,8 @@ def printed(heading: str) -> list[str]:
         (("observations", "x.csv", "--campaign", "x", "--url", "localhost"), "http:// or https://"),
         (("observations", "x.csv", "--campaign", "x", "--api-key", "a b"), "printable ASCII"),
         (("campaigns", "list", "--url", "http://127.0.0.1:1", "--api-key", "schlüssel"), "printable ASCII"),
+        (("verify", "--url", "http://[::1"), "cannot compare with the server"),
+        (("verify", "--url", "http://127.0.0.1:1", "--api-key", "schlüssel"), "printable ASCII"),
         (("campaigns", "show", "..", "--url", "http://127.0.0.1:1"), "is not a valid id"),
     ],
 )

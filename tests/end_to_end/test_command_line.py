@@ -1,5 +1,6 @@
 """The command line refuses what would not be safe, in one line, and finds what is wrong in a log."""
 
+import json
 import os
 import re
 import socket
@@ -18,6 +19,7 @@ from prudent.__main__ import app
 from prudent.store.engines import create_write_engine, parse_database_url
 from tests.commands import prudent
 from tests.conftest import MakeServer, migrate_empty
+from tests.scripted import Script
 from tests.servers import HOST
 
 
@@ -158,6 +160,20 @@ def test_a_file_of_settings_that_cannot_be_read_is_one_line(
     done = prudent("--version", environment={variable: str(tmp_path / "settings")})
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1), done.stderr
     assert str(tmp_path / "settings") in done.stderr
+
+
+def test_verify_says_that_a_server_is_another_one(scripted: Script, sqlite_database: str, tmp_path: Path) -> None:
+    """The port of another program ended in a traceback about JSON."""
+    migrate_empty(sqlite_database)
+    arms = [{"arm_id": "a"}]
+    body = {"campaign_id": "c", "risk": {"measure": "mean"}, "model": {"type": "multi-armed"}, "arms": arms}
+    (tmp_path / "c.json").write_text(json.dumps(body), encoding="utf-8")
+    created = run("campaigns", "create", str(tmp_path / "c.json"), "--database-url", sqlite_database)
+    assert created.exit_code == 0, created.output
+    for content in (b"<html>", b"[]", b"{}"):
+        scripted.answers = [(200, {}, content)]
+        done = run("verify", "--database-url", sqlite_database, "--url", scripted.url)
+        assert (done.exit_code, "is not a reply of Prudent" in done.stderr) == (1, True), done.output
 
 
 def test_help_explains_every_command() -> None:
