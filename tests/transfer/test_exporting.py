@@ -9,7 +9,7 @@ from sqlalchemy import text
 
 from prudent.ledger.commands import Correct, DeleteCampaign, EraseDecisions, Reward, Select
 from prudent.transfer import exporting
-from prudent.transfer.exporting import CampaignGoneError, Export, begin_export
+from prudent.transfer.exporting import Export, IncompleteExportError, begin_export
 from tests.ledger.conftest import Worker, make_worker, migrated_url, worker  # noqa: F401  # fixtures
 
 RULES = {"timeout_seconds": 3_600.0, "default": -1.0}
@@ -60,7 +60,7 @@ def test_an_export_of_a_campaign_that_is_deleted_does_not_end_well(worker: Worke
     worker.run(Select("c", "d1"), Reward("d1", 1))
     export = begin(worker)
     worker.administer(DeleteCampaign("c"))
-    with pytest.raises(CampaignGoneError):
+    with pytest.raises(IncompleteExportError):
         lines_of(worker, export)
 
 
@@ -79,6 +79,6 @@ def test_no_reward_is_exported_without_its_correction(
         assert b'"header"' in (export.next_page(connection) or b"")
         assert b"1000.0" in (export.next_page(connection) or b"")
     worker.administer(EraseDecisions("c", [made]))
-    with pytest.raises(CampaignGoneError, match="begin again"):
+    with pytest.raises(IncompleteExportError, match="begin again"):
         lines_of(worker, export)
     assert lines_of(worker, begin(worker))[-1]["kind"] == "trailer"

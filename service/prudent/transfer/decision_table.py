@@ -95,7 +95,7 @@ class DecisionTable:
             )
 
     def next_page(self, connection: Connection) -> bytes | None:
-        """The next bytes; None after the last. Raises CampaignGoneError."""
+        """The next bytes; None after the last. Raises IncompleteExportError."""
         if self._ended:
             return None
         if not self._begun:

@@ -26,8 +26,8 @@ from prudent.transfer import lines
 PAGE_ROWS = 500
 
 
-class CampaignGoneError(UnavailableError):
-    """The campaign, or a part of it that matters, is damaged or was deleted meanwhile, so the file is incomplete."""
+class IncompleteExportError(UnavailableError):
+    """The campaign, or a part of it that matters, was deleted meanwhile, or is damaged."""
 
 
 class Start(NamedTuple):
@@ -69,10 +69,10 @@ def begin_export(connection: Connection, campaign_id: str, clock: Clock) -> "Exp
 
 
 def check_presence(connection: Connection, key: int) -> None:
-    """Raise CampaignGoneError if the campaign was deleted during the export."""
+    """Raise IncompleteExportError if the campaign was deleted during the export."""
     row = campaigns.read_campaign(connection, key)
     if row is None or row.campaign_id is None:
-        raise CampaignGoneError("the campaign was deleted during the export")
+        raise IncompleteExportError("the campaign was deleted during the export")
 
 
 class DecisionPages:
@@ -127,7 +127,7 @@ class Export:
         return self._sequence + self._decisions
 
     def next_page(self, connection: Connection) -> bytes | None:
-        """Whole lines; None after the last. Raises CampaignGoneError."""
+        """Whole lines; None after the last. Raises IncompleteExportError."""
         if self._ended:
             return None
         if not self._begun:
@@ -173,17 +173,17 @@ class Export:
         if rows and not self._sequence and log.is_beginning(rows[0]):
             first = rows[0].sequence
         if [row.sequence for row in rows] != list(range(first, first + len(rows))) or not rows:
-            raise CampaignGoneError(
+            raise IncompleteExportError(
                 "rows of the campaign's log are missing: it was deleted during the export, or a snapshot has replaced "
                 "them: begin again, or run prudent verify"
             )
         if any(log.is_erased(row) and row.sequence in self._corrections for row in rows):
-            raise CampaignGoneError("a corrected reward was erased during the export: begin again")
+            raise IncompleteExportError("a corrected reward was erased during the export: begin again")
         self._sequence = rows[-1].sequence
         try:
             return b"".join(lines.write_observation(row, self._show) for row in rows)
         except BAD_ROWS as error:
-            raise CampaignGoneError("a row of the campaign's log is damaged: run prudent verify") from error
+            raise IncompleteExportError("a row of the campaign's log is damaged: run prudent verify") from error
 
     def _decision_page(self, connection: Connection) -> bytes:
         rows = [self._at_start(row) for row in self._pages.next_page(connection)]
