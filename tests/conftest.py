@@ -21,6 +21,7 @@ from tests.servers import Postgres, Server
 _current = settings.get_profile(settings.get_current_profile_name())
 settings.register_profile("prudent", _current, deadline=None, print_blob=True)
 settings.load_profile("prudent")
+os.environ.pop("COLUMNS", None)  # of the workers, or a console would keep it, whatever width a test then asks for
 LONG = {"trust", "transfer", "end_to_end", "paper", "dashboard"}
 
 
