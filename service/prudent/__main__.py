@@ -321,11 +321,17 @@ def main() -> None:
     try:
         load_environment_file()
         load_key_file()
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
     except typer.Exit as ended:  # of the first two; the app takes its own
         sys.exit(ended.exit_code)
     except OSError as error:
-        inform(f"prudent: {error}")
+        if not isinstance(error, BrokenPipeError):  # the reader has seen enough
+            inform(f"prudent: {error}")
+        # what is left would fail once more when Python ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
 
 

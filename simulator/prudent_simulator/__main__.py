@@ -1,5 +1,6 @@
 """The command `prudent-simulator`."""
 
+import os
 import signal
 import sys
 import time
@@ -258,7 +259,10 @@ def main() -> None:
     errors = Console(stderr=True)
     try:
         load_key_file()
-        app()
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
     except (
         ClientError,
         EnvironmentFileError,
@@ -269,7 +273,10 @@ def main() -> None:
         ServerStartError,
         OSError,
     ) as error:
-        errors.print(f"Error: {error}", markup=False, highlight=False, soft_wrap=True)
+        if not isinstance(error, BrokenPipeError):  # the reader has seen enough
+            errors.print(f"Error: {error}", markup=False, highlight=False, soft_wrap=True)
+        if isinstance(error, OSError):  # what is left would fail once more when Python ends
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
 
 

@@ -137,16 +137,27 @@ def test_a_row_with_half_of_a_number_is_found_and_hides_no_other_campaign(
     assert (gone.exit_code, "is damaged: run prudent verify" in gone.stderr) == (1, True), gone.output
 
 
-@pytest.mark.parametrize("command", [("verify",), ("--version",), ("--help",)])
-def test_a_full_disk_under_the_output_is_one_line(command: tuple[str, ...], sqlite_database: str) -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("command", ["prudent verify", "prudent --version", "prudent_simulator --help"])
+def test_a_full_disk_under_the_output_is_one_line(command: str, unbuffered: str, sqlite_database: str) -> None:
     """Whoever kept the output of a nightly check got a traceback of a library in place of a reason."""
     migrate_empty(sqlite_database)
-    full = ("/bin/sh", "-c", f'exec {sys.executable} -m prudent "$@" > /dev/full', "sh")
-    environment = os.environ | {"PRUDENT_DATABASE_URL": sqlite_database, "PRUDENT_ENV_FILE": ""}
-    done = subprocess.run([*full, *command], capture_output=True, text=True, env=environment, check=False)
+    full = ("/bin/sh", "-c", f"exec {sys.executable} -m {command} > /dev/full")
+    own = {"PRUDENT_DATABASE_URL": sqlite_database, "PRUDENT_ENV_FILE": "", "PYTHONUNBUFFERED": unbuffered}
+    done = subprocess.run(full, capture_output=True, text=True, env=os.environ | own, check=False)
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1] == "prudent: [Errno 28] No space left on device"
+    assert done.stderr.splitlines()[-1].endswith(": [Errno 28] No space left on device")
     assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_reader_that_has_seen_enough_is_no_error(unbuffered: str) -> None:
+    """`prudent --help | head -1` would end in words about a pipe."""
+    cut = f"{sys.executable} -m prudent --help | (sleep 0.1; true)"
+    own = {"PRUDENT_ENV_FILE": "", "PYTHONUNBUFFERED": unbuffered}
+    done = subprocess.run(["/bin/sh", "-c", cut], capture_output=True, text=True, env=os.environ | own, check=False)
+    assert done.stderr == ""
 
 
 @pytest.mark.parametrize("variable", ["PRUDENT_ENV_FILE", "PRUDENT_API_KEY_FILE"])
