@@ -324,14 +324,15 @@ def main() -> None:
         try:
             app()
         finally:
-            sys.stdout.flush()
+            if sys.stdout is not None:  # a service may be started without one
+                sys.stdout.flush()
     except typer.Exit as ended:  # of the first two; the app takes its own
         sys.exit(ended.exit_code)
     except OSError as error:
         if not isinstance(error, BrokenPipeError):  # the reader has seen enough
             inform(f"prudent: {error}")
         # what is left would fail once more when Python ends
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         sys.exit(1)
 
 

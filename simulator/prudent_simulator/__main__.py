@@ -262,7 +262,8 @@ def main() -> None:
         try:
             app()
         finally:
-            sys.stdout.flush()
+            if sys.stdout is not None:  # a service may be started without one
+                sys.stdout.flush()
     except (
         ClientError,
         EnvironmentFileError,
@@ -276,7 +277,7 @@ def main() -> None:
         if not isinstance(error, BrokenPipeError):  # the reader has seen enough
             errors.print(f"Error: {error}", markup=False, highlight=False, soft_wrap=True)
         if isinstance(error, OSError):  # what is left would fail once more when Python ends
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         sys.exit(1)
 
 

@@ -151,6 +151,15 @@ def test_a_full_disk_under_the_output_is_one_line(command: str, unbuffered: str,
     assert "Exception ignored" not in done.stderr
 
 
+@pytest.mark.parametrize("module", ["prudent", "prudent_simulator"])
+def test_no_standard_output_is_no_error(module: str) -> None:
+    """A service that is started without one would end in a traceback."""
+    closed = ["/bin/sh", "-c", f"exec {sys.executable} -m {module} --help >&-"]
+    own = os.environ | {"PRUDENT_ENV_FILE": ""}
+    done = subprocess.run(closed, stderr=subprocess.PIPE, text=True, env=own, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_a_reader_that_has_seen_enough_is_no_error(unbuffered: str) -> None:
     """`prudent --help | head -1` would end in words about a pipe."""
