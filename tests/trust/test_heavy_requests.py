@@ -157,7 +157,7 @@ def test_the_time_of_a_batch_is_bounded(worker: Worker) -> None:
     assert all(one.row.arm_id for one in worker.run(*[Select("large", arms=arms) for arms in lists]))
     batches = worker.metrics.registry.get_sample_value("prudent_batch_seconds_count") or 0
     short = worker.metrics.registry.get_sample_value("prudent_batch_seconds_bucket", {"le": "2.0"}) or 0
-    assert batches > 2
+    assert batches > 1
     assert batches - short <= 1  # a machine that stands still lengthens one
 
 
