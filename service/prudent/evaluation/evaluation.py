@@ -116,7 +116,8 @@ def evaluate(
     measures: besides the mean; on_decision: called after each decision of the log.
     """
     _check_rewards(log, [*measures, *(one.configuration.measure() for one in others)])
-    counts, outcomes = _sorted_out(log)
+    reasons = _reasons(log)
+    counts, outcomes = _sorted_out(log, reasons)
     drawn = _Drawn(log, others, weight_max(len(outcomes)))
     by_state = sorted(log.decisions, key=lambda one: (one.seen, one.created_at))
     for (seen, _), group in groupby(by_state, key=lambda one: (one.seen, one.created_at)):
@@ -138,7 +139,7 @@ def evaluate(
         judged=judged,
         defaults=drawn.defaults,
         left_out={reason: counts[reason] for reason in LEFT_OUT if counts[reason]},
-        rewarded=_rewarded(log) if counts["no-reward"] else {},
+        rewarded=_rewarded(log, reasons) if counts["no-reward"] else {},
         weight_limit=weight_max(len(outcomes)),
         measures=list(known),
         policies=policies,
@@ -156,11 +157,10 @@ def _check_rewards(log: CampaignLog, measures: Sequence[Measure]) -> None:
             raise EvaluationError(f"{measure.title}: the log has rewards without it: {error}") from None
 
 
-def _sorted_out(log: CampaignLog) -> tuple[Counter[str], dict[str, LogRow]]:
+def _sorted_out(log: CampaignLog, reasons: Mapping[str, str | None]) -> tuple[Counter[str], dict[str, LogRow]]:
     """Count what is left out, by reason, and give the rewards of all other decisions, by their ids."""
     rewards, counts = log.rewards, Counter[str]()
     outcomes: dict[str, LogRow] = {}
-    reasons = _reasons(log)
     for decision in log.decisions:
         reason, row = reasons[decision.decision_id], rewards.get(decision.decision_id)
         if reason is None and row is None:
@@ -197,9 +197,9 @@ def _reasons(log: CampaignLog) -> dict[str, str | None]:
     return reasons
 
 
-def _rewarded(log: CampaignLog) -> dict[str, float]:
+def _rewarded(log: CampaignLog, reasons: Mapping[str, str | None]) -> dict[str, float]:
     """The share of each arm's drawn decisions that have a reward."""
-    rewards, reasons = log.rewards, _reasons(log)
+    rewards = log.rewards
     made, known = Counter[str](), Counter[str]()
     for decision in log.decisions:
         if reasons[decision.decision_id] is None:
